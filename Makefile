@@ -1,0 +1,46 @@
+# Every target makes its own virtual environment when it is missing; only python3 (3.11 or newer) and make are needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# One BLAS thread per process: agents and parallel trials are processes already, more threads only fight for cores.
+export OPENBLAS_NUM_THREADS := 1
+
+.PHONY: demo test lint format bench clean help
+
+help:  ## show the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
+
+# Two stamps, so that a visitor who only wants the demo does not wait for the developers' tools.
+$(VENV)/.ready-run: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "agentd needs Python 3.11 or newer; set PYTHON=..." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing agentd into $(VENV) (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[ui,analysis]'
+	@touch $@
+
+$(VENV)/.ready-dev: $(VENV)/.ready-run
+	@echo "installing the developers' tools into $(VENV) (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.ready-run  ## run the main job once, on this machine, with no other service
+	@$(BIN)/agentd demo
+
+test: $(VENV)/.ready-dev  ## run all tests; the coverage floor of core/ and topology/ is part of it
+	@$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report= $(ARGS)
+	@$(BIN)/python -m coverage report --include='agentd/core/*,topology/*' --fail-under=98
+
+lint: $(VENV)/.ready-dev  ## formatting, lint and types
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+format: $(VENV)/.ready-dev  ## rewrite the sources as ruff wants them
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.ready-run  ## measure this machine
+	@$(BIN)/agentd bench
+
+clean:  ## remove what the targets made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage build runs *.egg-info

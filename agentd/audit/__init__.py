@@ -1,0 +1,1 @@
+"""The privacy audit of recorded transcripts."""

@@ -1,0 +1,1 @@
+"""Means of possibly contaminated samples, behind one Protocol."""

@@ -1,0 +1,1 @@
+"""Release schedules, exact discrete Laplace noise and the ledger of what was spent."""

@@ -1,0 +1,1 @@
+"""The shared bandit: reward distributions, regret, and the service that holds them."""

@@ -1,0 +1,58 @@
+"""Every error a person or a peer can cause, by who is at fault.
+
+::
+
+    AgentdError                 exit 1   something failed while running
+    ├── SettingsError           exit 2   the operator's flags make no sense
+    │   └── ConfigurationError  exit 78  a file or a place the operator named is unusable
+    ├── EnvironmentUnreachable  exit 69  nobody answers where the environment should be
+    ├── BudgetExhausted         exit 75  the privacy budget is spent and the operator said to stop then
+    ├── LinkError               exit 1   the transport failed for good, after retries
+    └── PeerError               -        a peer sent what no honest peer sends: drop it, count it, go on
+
+A bug is none of these: it is an ordinary exception and stops the daemon.
+"""
+
+from __future__ import annotations
+
+
+class AgentdError(Exception):
+    """Something failed while running; the message says what happened, why, and what to do."""
+
+    exit_code = 1
+
+
+class SettingsError(AgentdError):
+    """The operator's settings make no sense."""
+
+    exit_code = 2
+
+
+class ConfigurationError(SettingsError):
+    """A file or a place that the operator named cannot be used."""
+
+    exit_code = 78
+
+
+class EnvironmentUnreachable(AgentdError):
+    """Nobody answers where the environment service should be."""
+
+    exit_code = 69
+
+
+class BudgetExhausted(AgentdError):
+    """The privacy budget is spent and the operator asked to stop then."""
+
+    exit_code = 75
+
+
+class LinkError(AgentdError):
+    """The transport failed for good, after retries."""
+
+
+class PeerError(AgentdError):
+    """A peer sent what no honest peer sends; `reason` is the name of the counter it goes to."""
+
+    def __init__(self, reason: str, message: str = "") -> None:
+        super().__init__(message or reason)
+        self.reason = reason

@@ -1,0 +1,1 @@
+"""asyncio and ZeroMQ around the core; it waits and decides nothing."""

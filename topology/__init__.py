@@ -1,0 +1,1 @@
+"""Graphs: families, measures, files and pictures. Imports nothing of agentd."""
