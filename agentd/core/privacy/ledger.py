@@ -1,0 +1,238 @@
+"""What was spent: the composed, true ε of everything an agent has released.
+
+The paper's ε is a rate. What an observer can learn is the composition of all releases, and this is what the ledger
+adds up and reports. Who is protected decides what to add:
+
+- One reward belongs to one arm, and a changed reward can only show in the releases of that arm. So the promise for
+  one changed reward is the largest composed ε over the arms: `epsilon_one_reward`.
+- A change on every arm at once shows in all releases. Its promise is the sum over the arms: `epsilon_all_arms`.
+- Where each reward enters one release only (disjoint batches), one changed reward costs no more than the largest
+  single release: `epsilon_largest_release`. It is no promise for sums that run on from release to release.
+
+The ledger speaks of released sums. Where an agent also shows counts that follow from raw rewards, as `private-ucb`
+does, those tell more than any sum of ε can say.
+
+The sums are integers in units of 2^−128, each release rounded up: exact, of constant cost per release, kept per arm
+and not per release, equal in any order, and never below the truth. They outgrow 64 bits: journal them as text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass, fields
+from fractions import Fraction
+
+from agentd.core.grid import UNIT
+from agentd.core.privacy.series import cost, require_epsilon, require_v
+
+UNIT_BITS = 128
+"""Sums are kept in units of 2^−UNIT_BITS."""
+
+_ROUND_UP = 1 + 2.0**-48
+"""More than the relative error of the few double operations it follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One noised sum that left its source: of which arm, when, over how many pulls, with what noise scale."""
+
+    arm: int
+    trial: int
+    pulls: int
+    scale: int
+    """In grid steps."""
+
+    def __post_init__(self) -> None:
+        if self.arm < 0 or self.trial < 1 or self.pulls < 1 or self.scale < 1:
+            raise ValueError(f"no release looks like this: {self}")
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What this release alone costs."""
+        return cost(self.scale)
+
+
+@dataclass(slots=True)
+class _Account:
+    """Running sums over releases; integers, so that they are exact and add up in any order."""
+
+    releases: int = 0
+    linear: int = 0
+    """Σ ε."""
+    square: int = 0
+    """Σ ε²."""
+    drift: int = 0
+    """Σ ε·(e^ε − 1)/(e^ε + 1), the mean privacy loss of the worst mechanism."""
+    largest: int = 0
+    """max ε."""
+
+    def add(self, other: _Account) -> None:
+        self.releases += other.releases
+        self.linear += other.linear
+        self.square += other.square
+        self.drift += other.drift
+        self.largest = max(self.largest, other.largest)
+
+    def pure(self) -> float:
+        return _upper(self.linear)
+
+    def advanced(self, delta: float) -> float:
+        """Kairouz, Oh and Viswanath 2015, Theorem 3.5: the better of the plain sum and the bound with ln(1/δ)."""
+        spread = math.sqrt(2 * math.log(1 / delta) * _upper(self.square))
+        return min(self.pure(), (_upper(self.drift) + spread) * _ROUND_UP)
+
+
+class Ledger:
+    """The privacy an agent has spent, per arm and in all.
+
+    The pure ε holds along every path. The (ε, δ) values hold for a number of releases that was not itself chosen by
+    looking at the rewards, as with a fixed horizon.
+    """
+
+    def __init__(self) -> None:
+        self._arms: dict[int, _Account] = {}
+        self._total = _Account()
+
+    def record(self, release: Release) -> None:
+        """Charge one release; call it before the release leaves, once."""
+        charge = _charge(release.scale)
+        self._arms.setdefault(release.arm, _Account()).add(charge)
+        self._total.add(charge)
+
+    def releases(self, arm: int | None = None) -> int:
+        """Count the releases of an arm, or of all."""
+        return self._account(arm).releases
+
+    def spent(self, arm: int | None = None) -> Fraction:
+        """Return Σ ε of an arm or of all arms: the exact value of the ledger, each release rounded up."""
+        return Fraction(self._account(arm).linear, 1 << UNIT_BITS)
+
+    def pure_epsilon(self, arm: int | None = None) -> float:
+        """Return Σ ε of an arm or of all arms, rounded up to a double."""
+        return self._account(arm).pure()
+
+    def advanced_epsilon(self, delta: float, arm: int | None = None) -> float:
+        """Return the ε that holds but for probability δ, for an arm or for all; never above the pure one."""
+        _require_delta(delta)
+        return self._account(arm).advanced(delta)
+
+    def epsilon_one_reward(self, delta: float | None = None) -> float:
+        """Return the promise for one changed reward, pure or at δ: the largest over the arms."""
+        if delta is None:
+            return max(map(self.pure_epsilon, self._arms), default=0.0)
+        return max((self.advanced_epsilon(delta, arm) for arm in self._arms), default=0.0)
+
+    def epsilon_all_arms(self, delta: float | None = None) -> float:
+        """Return the promise for a change on every arm, pure or at δ."""
+        return self.pure_epsilon() if delta is None else self.advanced_epsilon(delta)
+
+    def epsilon_largest_release(self) -> float:
+        """Return the promise for one changed reward where no reward enters two releases."""
+        return _upper(self._total.largest)
+
+    def report(self, delta: float) -> dict[str, object]:
+        """Return everything for a person or a JSON file; arms without a release are left out."""
+        return {
+            "delta": delta,
+            "epsilon_one_reward": self.epsilon_one_reward(),
+            "epsilon_one_reward_at_delta": self.epsilon_one_reward(delta),
+            "epsilon_all_arms": self.epsilon_all_arms(),
+            "epsilon_all_arms_at_delta": self.epsilon_all_arms(delta),
+            "epsilon_largest_release": self.epsilon_largest_release(),
+            "per_arm": [{"arm": arm, **self._entry(delta, arm)} for arm in sorted(self._arms)],
+            "total": self._entry(delta),
+        }
+
+    def snapshot(self) -> tuple[tuple[int, ...], ...]:
+        """Return the state as one row of integers per arm; `restore` takes it back."""
+        return tuple((arm, *astuple(self._arms[arm])) for arm in sorted(self._arms))
+
+    @classmethod
+    def restore(cls, rows: Iterable[Sequence[int]]) -> Ledger:
+        """Rebuild a ledger from its snapshot; a row that no ledger wrote is refused."""
+        ledger = cls()
+        for row in rows:
+            arm, account = _read_row(row)
+            if arm in ledger._arms:
+                raise ValueError(f"the ledger's snapshot has arm {arm} twice")
+            ledger._arms[arm] = account
+            ledger._total.add(account)
+        return ledger
+
+    def _account(self, arm: int | None) -> _Account:
+        return self._total if arm is None else self._arms.get(arm, _NOTHING)
+
+    def _entry(self, delta: float, arm: int | None = None) -> dict[str, int | float]:
+        return {
+            "releases": self.releases(arm),
+            "pure_epsilon": self.pure_epsilon(arm),
+            "advanced_epsilon": self.advanced_epsilon(delta, arm),
+            "delta": delta,
+        }
+
+
+_NOTHING = _Account()
+
+
+def paper_bound(epsilon: float, v: float, trials: int, delta: float) -> float:
+    """Return the bound of the paper's Lemma "Privacy Guarantee" after so many trials, as published.
+
+    It is what the paper claims, not what was spent; the ledger stands beside it.
+    """
+    require_epsilon(epsilon)
+    require_v(v)
+    _require_delta(delta)
+    growing = epsilon * math.pow(trials, 1 - v / 2) / (1 - v / 2)
+    settled = epsilon * zeta(v)
+    return min(growing, 2 * settled + math.sqrt(2 * settled * math.log(1 / delta)))
+
+
+# B_2j / (2j)!, j = 1…6: with 20 terms before the tail, the first one left out is below 10^−19 for s up to 2.
+_BERNOULLI_RATIOS = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000)
+
+
+def zeta(s: float) -> float:
+    """Return Riemann's ζ(s) for s > 1, by Euler and Maclaurin's formula from the twentieth term on."""
+    if not s > 1:
+        raise ValueError(f"zeta needs an argument above 1, got {s!r}")
+    n = 20
+    tail = math.pow(n, 1 - s) / (s - 1) + math.pow(n, -s) / 2
+    rising = s * math.pow(n, -s - 1)  # s·(s+1)·…·(s+2j−2)·n^(−s−2j+1), for j = 1
+    for j, ratio in enumerate(_BERNOULLI_RATIOS, start=1):
+        tail += ratio * rising
+        rising *= (s + 2 * j - 1) * (s + 2 * j) / (n * n)
+    return math.fsum(math.pow(k, -s) for k in range(1, n)) + tail
+
+
+def _charge(scale: int) -> _Account:
+    epsilon = UNIT / scale
+    return _Account(
+        releases=1,
+        linear=_ceil_ratio(UNIT, scale),
+        square=_ceil_ratio(UNIT * UNIT, scale * scale),
+        drift=math.ceil(math.ldexp(epsilon * math.tanh(epsilon / 2) * _ROUND_UP, UNIT_BITS)),
+        largest=_ceil_ratio(UNIT, scale),
+    )
+
+
+def _ceil_ratio(numerator: int, denominator: int) -> int:
+    return -((-numerator << UNIT_BITS) // denominator)
+
+
+def _upper(units: int) -> float:
+    """Read units as a double that is not below them."""
+    nearest = units / (1 << UNIT_BITS)
+    return nearest if Fraction(nearest) * (1 << UNIT_BITS) >= units else math.nextafter(nearest, math.inf)
+
+
+def _read_row(row: Sequence[int]) -> tuple[int, _Account]:
+    whole = all(type(number) is int and number >= 0 for number in row)
+    if not whole or len(row) != 1 + len(fields(_Account)) or row[1] < 1:
+        raise ValueError(f"not a row of a ledger's snapshot: {tuple(row)!r}")
+    return row[0], _Account(*row[1:])
+
+
+def _require_delta(delta: float) -> None:
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must lie strictly between 0 and 1, got {delta!r}")
