@@ -7,8 +7,9 @@ taken. Both ends of the shortest run hold a Y, or it would not be the shortest.
 
 While the number of Y to hold is not positive, or when no X lies in Z, there is no such mean and the mean of all
 samples stands in. At t = 1000 that is so below about 130 samples. On Bernoulli rewards the shortest interval is one
-point or everything: just above 130 samples the estimate is exactly 0 or 1, and only when the number to hold exceeds
-the share of the commoner reward does it become the mean of X.
+point or everything: from there on the estimate is exactly 0 while the zeros alone reach the number, then the commoner
+of 0 and 1, and only when the number exceeds the share of the commoner does it become the mean of X; for a mean of 0.7
+at t = 1000 the steps are at about 180 and, with the scatter of Y, between 420 and 600 samples.
 """
 
 from __future__ import annotations

@@ -1,0 +1,79 @@
+"""The vectorised estimators at the edges; that they equal the scalar ones is tested as a property."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from agentd.core.estimate import ESTIMATORS, Confidence, Halves, X, Y
+from agentd.core.estimate.columns import COLUMN_ESTIMATORS, Columns, columns_of
+from agentd.core.grid import UNIT
+
+AT_1000 = Confidence.at(1000)
+
+
+def filled(*rewards: int) -> Halves:
+    halves = Halves()
+    for reward in rewards:
+        halves.add(X, reward)
+        halves.add(Y, reward)
+    return halves
+
+
+def test_every_estimator_has_a_vectorised_form() -> None:
+    assert list(COLUMN_ESTIMATORS) == list(ESTIMATORS)
+
+
+def test_histograms_are_laid_side_by_side_over_the_union_of_their_buckets() -> None:
+    columns = columns_of([filled(0, 0), Halves(), filled(UNIT, 0)])
+    assert columns.buckets.tolist() == [0, 63]
+    assert columns.x_count.tolist() == [[2, 0, 1], [0, 0, 1]]
+    assert columns.y_sum.tolist() == [[0, 0, 0], [0, 0, UNIT]]
+
+
+@pytest.mark.parametrize("name", COLUMN_ESTIMATORS)
+@pytest.mark.parametrize("pairs", [0, 1, 3])
+def test_pairs_that_never_saw_a_sample_get_zero_and_a_fallback(name: str, pairs: int) -> None:
+    value, fallback = COLUMN_ESTIMATORS[name](columns_of([Halves()] * pairs), AT_1000, 0.05)
+    assert value.tolist() == [0.0] * pairs
+    assert fallback.tolist() == [True] * pairs
+
+
+@pytest.mark.parametrize("name", COLUMN_ESTIMATORS)
+@pytest.mark.parametrize("others", [(0,), (0, UNIT), (0, UNIT // 2, UNIT)])
+def test_an_empty_pair_among_others_gets_zero_and_a_fallback(name: str, others: tuple[int, ...]) -> None:
+    columns = columns_of([filled(*others), Halves()])
+    for epsilon in (0.0, 0.3):
+        value, fallback = COLUMN_ESTIMATORS[name](columns, AT_1000, epsilon)
+        assert value[0] == sum(others) / len(others)
+        assert (value[1], fallback[1]) == (0.0, True)
+
+
+@pytest.mark.parametrize("name", COLUMN_ESTIMATORS)
+@pytest.mark.parametrize("buckets", [1, 2, 7])
+def test_tables_of_integers_and_of_floats_give_the_same(name: str, buckets: int) -> None:
+    rng = np.random.default_rng(buckets)
+    counts = rng.integers(0, 400, (2, buckets, 50))
+    sums = counts * (np.arange(buckets)[:, None] * UNIT // 8 + 3)
+    where = np.arange(buckets) * 8
+    tables = (counts[0], sums[0], counts[1], sums[1])
+    whole = COLUMN_ESTIMATORS[name](Columns(where, *tables), AT_1000, 0.01)
+    real = COLUMN_ESTIMATORS[name](Columns(where, *(table.astype(np.float64) for table in tables)), AT_1000, 0.01)
+    assert whole[0].dtype == real[0].dtype == np.float64
+    assert whole[0].tolist() == real[0].tolist()
+    assert whole[1].tolist() == real[1].tolist()
+
+
+@pytest.mark.parametrize("name", COLUMN_ESTIMATORS)
+@pytest.mark.parametrize("buckets", [2, 5])
+def test_an_estimate_leaves_the_tables_as_they_were(name: str, buckets: int) -> None:
+    rng = np.random.default_rng(7)
+    pairs = []
+    for _ in range(20):
+        halves = Halves()
+        halves.add_all(rng.integers(0, 2, 300), rng.integers(0, buckets, 300) * UNIT // buckets)
+        pairs.append(halves)
+    columns, copy = columns_of(pairs), columns_of(pairs)
+    COLUMN_ESTIMATORS[name](columns, AT_1000, 0.05)
+    for table in Columns.__slots__:
+        assert np.array_equal(getattr(columns, table), getattr(copy, table))
