@@ -1,0 +1,93 @@
+"""Graphs in files: edge lists, node-link JSON and GraphML, the format chosen by the suffix.
+
+A file may be wrong, huge or hostile: whatever is in it, reading either gives a connected graph or raises
+TopologyFileError with the path and the reason. Nothing is repaired; a disconnected graph is refused with its
+components named.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from topology import edge_list, graphml, node_link
+from topology.checks import TopologyError, TopologyFileError, brief
+from topology.graph import Graph, require_connected
+from topology.node_link import from_node_link, to_node_link
+
+__all__ = ["MAX_FILE_BYTES", "SUFFIXES", "from_node_link", "read", "to_node_link", "write", "write_text"]
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+"""Longer files are refused unread; the largest graph there may be fits in every format."""
+
+
+class _Format(NamedTuple):
+    parse: Callable[[bytes], Graph]
+    render: Callable[[Graph], str]
+
+
+_FORMATS: Mapping[str, _Format] = MappingProxyType(
+    {
+        ".edges": _Format(edge_list.parse, edge_list.render),
+        ".txt": _Format(edge_list.parse, edge_list.render),
+        ".json": _Format(node_link.parse, node_link.render),
+        ".graphml": _Format(graphml.parse, graphml.render),
+    }
+)
+
+SUFFIXES = tuple(_FORMATS)
+"""What the name of a graph's file may end with."""
+
+
+def read(path: str | os.PathLike[str]) -> Graph:
+    """Read a connected graph from a file."""
+    parse = _format_of(path).parse
+    content = _content(path)
+    try:
+        return require_connected(parse(content))
+    except TopologyError as error:
+        raise TopologyFileError(f"{_shown(path)}: {error}") from error
+
+
+def write(graph: Graph, path: str | os.PathLike[str]) -> None:
+    """Write a graph to a file, replacing what was there."""
+    write_text(_format_of(path).render(graph), path)
+
+
+def write_text(text: str, path: str | os.PathLike[str]) -> None:
+    """Write a text to a file; a place that cannot be written is the operator's fault and said in one line."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise TopologyFileError(f"cannot write {_shown(path)}: {_reason(error)}; name another place") from error
+
+
+def _format_of(path: str | os.PathLike[str]) -> _Format:
+    suffix = Path(path).suffix.lower()
+    if suffix not in _FORMATS:
+        known = ", ".join(SUFFIXES)
+        raise TopologyFileError(f"{_shown(path)}: no graph format ends in {brief(suffix)}; known are {known}")
+    return _FORMATS[suffix]
+
+
+def _content(path: str | os.PathLike[str]) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise TopologyFileError(f"cannot read {_shown(path)}: {_reason(error)}; check the path") from error
+    if len(content) > MAX_FILE_BYTES:
+        raise TopologyFileError(f"{_shown(path)}: longer than {MAX_FILE_BYTES} bytes; no graph needs that much")
+    return content
+
+
+def _shown(path: str | os.PathLike[str]) -> str:
+    """The path on one line, even when its name holds control characters."""
+    return "".join(char if char.isprintable() else "?" for char in str(path))
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return str(getattr(error, "strerror", None) or error)
