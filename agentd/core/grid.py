@@ -31,6 +31,8 @@ def quantise_all(rewards: NDArray[np.float64]) -> NDArray[np.int64]:
 
 def renormalise(value: float, low: float, high: float) -> float:
     """Map a value from the declared bounds [low, high] to [0, 1]."""
+    if not (low < high and math.isfinite(high - low)):
+        raise ValueError(f"the declared bounds must span a finite interval, got [{low}, {high}]")
     if not low <= value <= high:
         raise ValueError(f"a reward must lie in the declared bounds [{low}, {high}], got {value!r}")
     return (value - low) / (high - low)
