@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from agentd.core.estimate import BUCKETS, ESTIMATORS, Confidence, Estimate, Halves, X, Y, bucket_of
+from agentd.core.estimate import columns as vectorised
 from agentd.core.estimate.columns import COLUMN_ESTIMATORS, Columns, columns_of
+from agentd.core.estimate.trimmed import fraction_of_y
+from agentd.core.estimate.winsorised import share_moved
 from agentd.core.grid import UNIT
 
 EPSILONS = st.sampled_from([0.0, 1e-3, 0.05, 0.3])
@@ -181,3 +184,19 @@ def test_bernoulli_pairs_of_any_size_equal_one_by_one_to_the_last_bit(seed: int,
         halves.occupied = [bucket for bucket in (0, BUCKETS - 1) if halves.count_at(bucket)]
         pairs.append(halves)
     assert_same(pairs, columns_of(pairs), trial, epsilon)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 10**5), min_size=50, max_size=50),
+    trial=st.integers(1, 10**6),
+    epsilon=EPSILONS,
+)
+def test_the_shares_agree_to_the_last_bit_before_rounding_to_samples_hides_a_difference(
+    sizes: list[int], trial: int, epsilon: float
+) -> None:
+    confidence, array = Confidence.at(trial), np.array(sizes, dtype=np.float64)
+    fractions = vectorised.fraction_of_y(array, confidence, epsilon)
+    assert fractions.tolist() == [fraction_of_y(size, confidence, epsilon) for size in sizes]
+    shares = vectorised.share_moved(array, confidence, epsilon)
+    assert shares.tolist() == [share_moved(size, confidence, epsilon) for size in sizes]

@@ -77,7 +77,8 @@ def trimmed(columns: Columns, confidence: Confidence, epsilon: float) -> Estimat
     if len(columns.buckets) == 0:  # no pair has a sample yet
         return clipped(columns, confidence, epsilon)
     x_size, y_size = _total(columns.x_count), _total(columns.y_count)
-    quota = _quota_of_y(x_size, y_size, confidence, epsilon)
+    # Not rounded up as the scalar quota is: a count, being whole, reaches the one when it reaches the other.
+    quota = y_size * fraction_of_y(x_size, confidence, epsilon)
     inside = _inside_one_or_both if len(columns.buckets) == 2 else _inside_shortest_run
     count, total = inside(columns, quota)
     # No check of the sizes: an empty X leaves no count inside, an empty Y no positive quota.
@@ -122,19 +123,18 @@ def _mean_on_grid(total: Floats, count: Floats) -> Floats:
     return np.minimum(np.maximum(mean, 0.0, out=mean), float(UNIT), out=mean)
 
 
-def _quota_of_y(x_size: Floats, y_size: Floats, confidence: Confidence, epsilon: float) -> Floats:
-    """Compute `trimmed.quota_of_y` before it is rounded up: a count reaches the one when it reaches the other."""
+def fraction_of_y(x_size: Floats, confidence: Confidence, epsilon: float) -> Floats:
+    """Compute `trimmed.fraction_of_y`; an empty X counts as one sample."""
     divisor = np.maximum(x_size, 1.0)
     twice_alpha = np.maximum(confidence.log_inverse / divisor, epsilon)
     twice_alpha *= 2.0
     deviation = twice_alpha * confidence.log_four_inverse
     deviation /= divisor
     np.sqrt(deviation, out=deviation)
-    quota = 1.0 - twice_alpha
-    quota -= deviation
-    quota -= confidence.log_four_inverse / divisor
-    quota *= y_size
-    return quota
+    fraction = 1.0 - twice_alpha
+    fraction -= deviation
+    fraction -= confidence.log_four_inverse / divisor
+    return fraction
 
 
 def _inside_one_or_both(columns: Columns, quota: Floats) -> tuple[Floats, Floats]:
@@ -179,15 +179,20 @@ def _shortest_run(buckets: Integers, y_count: Floats | Integers, quota: Floats) 
     return first, np.searchsorted(buckets, buckets.take(first) + length, side="right")
 
 
-def _moved_at_each_end(size: Floats, confidence: Confidence, epsilon: float) -> Floats:
-    """Compute `winsorised.moved_at_each_end`; of a pair without samples, −1."""
+def share_moved(size: Floats, confidence: Confidence, epsilon: float) -> Floats:
+    """Compute `winsorised.share_moved`; no samples count as one."""
     divisor = np.maximum(size, 1.0)
     share = np.sqrt(2.0 * epsilon * confidence.log_inverse / divisor)
     share += epsilon
     share += confidence.log_inverse / divisor
-    np.minimum(share, 0.5, out=share)
-    share *= size
-    return np.minimum(np.floor(share, out=share), np.floor((size - 1.0) * 0.5))
+    return np.minimum(share, 0.5, out=share)
+
+
+def _moved_at_each_end(size: Floats, confidence: Confidence, epsilon: float) -> Floats:
+    """Compute `winsorised.moved_at_each_end`; of a pair without samples, −1."""
+    moved = share_moved(size, confidence, epsilon)
+    moved *= size
+    return np.minimum(np.floor(moved, out=moved), np.floor((size - 1.0) * 0.5))
 
 
 def _sum_of_two(counts: Floats, sums: Floats, moved: Floats) -> Floats:

@@ -39,16 +39,18 @@ class Trimmed:
 
 
 def quota_of_y(x_size: int, y_size: int, confidence: Confidence, epsilon: float) -> int:
-    """Count the Y that the interval must hold; nothing, where either half is empty.
+    """Count the Y that the interval must hold; none, where either half is empty."""
+    return math.ceil(y_size * fraction_of_y(x_size, confidence, epsilon)) if x_size else 0
+
+
+def fraction_of_y(x_size: int, confidence: Confidence, epsilon: float) -> float:
+    """Compute the share of the Y that the interval must hold, negative for small samples; x_size is at least 1.
 
     `columns.py` repeats this arithmetic operation by operation: change both or neither.
     """
-    if not x_size:
-        return 0
     alpha = max(epsilon, confidence.log_inverse / x_size)
     deviation = math.sqrt(2.0 * alpha * confidence.log_four_inverse / x_size)
-    fraction = 1.0 - 2.0 * alpha - deviation - confidence.log_four_inverse / x_size
-    return math.ceil(y_size * fraction)
+    return 1.0 - 2.0 * alpha - deviation - confidence.log_four_inverse / x_size
 
 
 def _shortest_run(halves: Halves, quota: int) -> tuple[int, int]:

@@ -36,13 +36,17 @@ class Winsorised:
 
 
 def moved_at_each_end(size: int, confidence: Confidence, epsilon: float) -> int:
-    """Count the samples to move at each end, out of size ≥ 1.
+    """Count the samples to move at each end, out of size ≥ 1."""
+    return min(math.floor(share_moved(size, confidence, epsilon) * size), (size - 1) // 2)
+
+
+def share_moved(size: int, confidence: Confidence, epsilon: float) -> float:
+    """Compute the share of the samples to move at each end, out of size ≥ 1.
 
     `columns.py` repeats this arithmetic operation by operation: change both or neither.
     """
     deviation = math.sqrt(2.0 * epsilon * confidence.log_inverse / size)
-    share = min(0.5, epsilon + deviation + confidence.log_inverse / size)
-    return min(math.floor(share * size), (size - 1) // 2)
+    return min(0.5, epsilon + deviation + confidence.log_inverse / size)
 
 
 def _bucket_of_rank(halves: Halves, rank: int) -> int:
