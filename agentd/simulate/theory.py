@@ -68,7 +68,7 @@ def byzantine(
 ) -> Bound:
     """Byzantine-Proof Multi-Agent UCB: χ̄ Σ 4σ² ln T / (Δ_k − 2σ√ε)² + (3M + γ χ̄ (M − 1)) Σ Δ_k.
 
-    Infinite unless 2σ√ε < Δ_min: below that the group cannot tell the best arm from the next by any number of samples.
+    Infinite unless 2σ√ε < Δ_min: otherwise the bias can hide the best arm and the theorem promises nothing.
     """
     _check(agents, gamma, clique_cover)
     if not (0.0 <= contamination <= 1.0 and sigma > 0.0):
