@@ -1,1 +1,68 @@
-"""One module per algorithm, behind one small Protocol."""
+"""One module per algorithm, behind one small Protocol.
+
+A policy is chosen by name and may differ per agent: the protocol does not care. An agent relays what its own policy
+does not understand, so agents with different policies carry each other's messages (the paper's "robustness to
+strategy").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agentd.core.message import Kind
+from agentd.core.policy.base import Policy, PolicySettings
+from agentd.core.policy.byzantine_ucb import ByzantineUcb
+from agentd.core.policy.coop_ucb import CoopUcb
+from agentd.core.policy.dp_ucb_int import DpUcbInt
+from agentd.core.policy.private_ucb import PrivateUcb
+from agentd.core.policy.ucb1 import Ucb1
+from agentd.core.privacy.laplace import Noise
+
+__all__ = ["ALGORITHMS", "Algorithm", "Policy", "PolicySettings", "make_policy"]
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """What there is to say about an algorithm without running it."""
+
+    name: str
+    summary: str
+    tells: Kind | None
+    """The body it publishes; None for an agent that plays alone."""
+    noised: bool
+    """Whether it releases noised values and keeps a ledger."""
+    transcript_private: bool
+    """Whether all that leaves the agent, not only one field, is private with the ledger's ε."""
+    make: Callable[[PolicySettings, int, Noise], Policy]
+
+
+_ALL = (
+    Algorithm("ucb1", "every agent alone", None, False, False, lambda s, _own, _noise: Ucb1(s)),
+    Algorithm("dp-ucb-int", "every agent alone, private", None, True, False, lambda s, _own, noise: DpUcbInt(s, noise)),
+    Algorithm("coop-ucb", "cooperative, not private", Kind.TOTALS, False, False, lambda s, _own, _noise: CoopUcb(s)),
+    Algorithm(
+        "private-ucb",
+        "cooperative, noised at the source (the paper's Algorithms 1 and 2)",
+        Kind.RELEASED,
+        True,
+        False,
+        lambda s, _own, noise: PrivateUcb(s, noise),
+    ),
+    Algorithm(
+        "byzantine-ucb",
+        "cooperative, robust to liars (the paper's Algorithm 3)",
+        Kind.SAMPLE,
+        False,
+        False,
+        lambda s, own, _noise: ByzantineUcb(s, own),
+    ),
+)
+
+ALGORITHMS = {algorithm.name: algorithm for algorithm in _ALL}
+"""Every algorithm by the name that `--algorithm` knows it by."""
+
+
+def make_policy(name: str, settings: PolicySettings, own: int, noise: Noise) -> Policy:
+    """A fresh policy for agent `own`."""
+    return ALGORITHMS[name].make(settings, own, noise)

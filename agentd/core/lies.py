@@ -1,0 +1,113 @@
+"""Agents that lie, for testbeds: Huber contamination at the source or on the way.
+
+A liar pulls and learns honestly. With probability `contamination` the reward it *tells* is replaced by a draw of a
+fixed distribution Q. In the relay variant it tells its own rewards truthfully but corrupts, with the same probability, each
+message it forwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentd.core.grid import UNIT, quantise
+from agentd.core.message import Batch, Kind
+
+RELAY_PREFIX = "relay-"
+_PLAIN = ("worst", "uniform")
+_WITH_VALUE = {"bernoulli": 0.5, "point": 1.0}
+
+Draws = Callable[[int], NDArray[np.float64]]
+"""Uniform numbers in [0, 1), as many as asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """A fixed distribution Q of lies, and where the lie is told."""
+
+    shape: str
+    value: float = 0.0
+    on_relay: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Attack:
+        """Read `worst`, `uniform`, `bernoulli[:p]` or `point[:x]`, with `relay-` in front for lying relays."""
+        shape, _, number = text.removeprefix(RELAY_PREFIX).partition(":")
+        on_relay = text.startswith(RELAY_PREFIX)
+        if shape in _PLAIN and not number:
+            return cls(shape, 0.0, on_relay)
+        if shape in _WITH_VALUE:
+            value = _unit_interval(number, text) if number else _WITH_VALUE[shape]
+            return cls(shape, value, on_relay)
+        raise ValueError(
+            f"unknown attack {text!r}; known are worst, uniform, bernoulli[:p], point[:x], "
+            "and each with 'relay-' before it"
+        )
+
+    def lies(self, honest: NDArray[np.int64], u: NDArray[np.float64]) -> NDArray[np.int64]:
+        """One draw of Q per honest reward, on the grid."""
+        if self.shape == "worst":  # the end of the range that is further from the truth
+            return np.where(2 * honest >= UNIT, 0, UNIT)
+        if self.shape == "uniform":
+            return (u * (UNIT + 1)).astype(np.int64)
+        if self.shape == "bernoulli":
+            return np.where(u < self.value, UNIT, 0)
+        return np.full(len(honest), quantise(self.value), dtype=np.int64)
+
+    def told(self, honest: NDArray[np.int64], contamination: float, u: NDArray[np.float64]) -> NDArray[np.int64]:
+        """What is told of each reward; row 0 of `u` decides whether to lie, row 1 draws the lie."""
+        return np.where(u[0] < contamination, self.lies(honest, u[1]), honest)
+
+
+class Liar:
+    """What makes one agent byzantine: its attack, how often it strikes, and its own chance."""
+
+    def __init__(self, attack: Attack, contamination: float, draws: Draws) -> None:
+        self._attack = attack
+        self._contamination = contamination
+        self._draws = draws
+        self.lies_told = 0
+
+    def tell(self, reward: int) -> int:
+        """What to tell of an own reward."""
+        if self._attack.on_relay:
+            return reward
+        told = self._attack.told(np.array([reward]), self._contamination, self._draws(2).reshape(2, 1))[0]
+        self.lies_told += int(told != reward)
+        return int(told)
+
+    def forward(self, batch: Batch) -> Batch:
+        """What to forward of others' messages."""
+        if not self._attack.on_relay or not len(batch):
+            return batch
+        u = self._draws(2 * len(batch)).reshape(2, len(batch))
+        struck = u[0] < self._contamination
+        self.lies_told += int(np.count_nonzero(struck))
+        body = batch.body.copy()
+        body[struck] = self._corrupted(batch.kind, body[struck], u[1][struck])
+        return Batch(batch.kind, batch.head, body, batch.signature)
+
+    def _corrupted(self, kind: Kind, body: NDArray[np.int64], u: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Replace rewards, or sums by as many pulls of the lie as the message claims."""
+        if kind is Kind.SAMPLE:
+            body[:, 1] = self._attack.lies(body[:, 1], u)
+            return body
+        width = 3 if kind is Kind.RELEASED else 2
+        pulls, sums = body[:, width - 2 :: width], body[:, width - 1 :: width]
+        for arm in range(pulls.shape[1]):
+            mean = sums[:, arm] // np.maximum(pulls[:, arm], 1)
+            sums[:, arm] = pulls[:, arm] * self._attack.lies(mean, u)
+        return body
+
+
+def _unit_interval(number: str, text: str) -> float:
+    try:
+        value = float(number)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"the value in attack {text!r} must be a number in [0, 1]")
+    return value

@@ -1,0 +1,57 @@
+"""Which origins were heard of: agent ids to dense rows, with bounded memory.
+
+Everything an agent remembers per origin (rings, newest bodies, contributions) lives in arrays indexed by these rows,
+so that a whole batch is looked up with one indexing operation.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from agentd.core.message import MAX_AGENT_ID, Columns
+
+MAX_ORIGINS = 4096
+ABSENT = -1
+
+
+class Origins:
+    """The rows of the origins one agent has heard of; the agent itself never gets one."""
+
+    def __init__(self, own: int, limit: int = MAX_ORIGINS) -> None:
+        self.own = own
+        self._limit = limit
+        self._row_of = np.full(64, ABSENT, dtype=np.int64)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def room(self) -> int:
+        """How many rows a per-origin array must have; doubles, so that arrays grow rarely."""
+        return max(8, 1 << (self._count - 1).bit_length()) if self._count else 8
+
+    def rows(self, origins: Columns) -> Columns:
+        """The row of each origin, new origins admitted; ABSENT for the agent itself and where there is no room."""
+        if len(origins) and (top := int(origins.max())) >= len(self._row_of):
+            self._row_of = grown(self._row_of, min(2 * top, MAX_AGENT_ID + 1), ABSENT)
+        rows = self._row_of[origins]
+        if (rows < 0).any():
+            for origin in np.unique(origins[rows < 0]).tolist():
+                self._admit(origin)
+            rows = self._row_of[origins]
+        return rows
+
+    def _admit(self, origin: int) -> None:
+        if origin != self.own and self._count < self._limit:
+            self._row_of[origin] = self._count
+            self._count += 1
+
+
+def grown(array: Columns, size: int, fill: int = 0) -> Columns:
+    """The array itself if it has `size` rows already, else a longer copy padded with `fill`."""
+    if len(array) >= size:
+        return array
+    longer = np.full((size, *array.shape[1:]), fill, dtype=array.dtype)
+    longer[: len(array)] = array
+    return longer

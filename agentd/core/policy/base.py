@@ -1,0 +1,91 @@
+"""What every policy is: a rule from what was seen and heard to the next arm, and what it tells the others."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from agentd.core.grid import UNIT
+from agentd.core.message import Batch, Columns, Kind
+from agentd.core.privacy.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySettings:
+    """The knobs of the algorithms; each policy reads those it knows."""
+
+    arms: int
+    epsilon: float = 1.0
+    """Nominal privacy rate of the paper; the ledger tells the true, composed ε."""
+    v: float = 1.1
+    """The paper's v in (1, 1.5): how fast noise grows with the pulls behind a release."""
+    contamination: float = 1e-3
+    """The share of corrupt samples byzantine-ucb prepares for."""
+    sigma: float = 0.5
+    """Standard deviation of rewards that byzantine-ucb assumes."""
+    estimator: str = "trimmed"
+
+
+class Policy(Protocol):
+    """One algorithm of one agent; pure, driven by `Agent`."""
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """What its releases cost; None where nothing is noised."""
+        ...
+
+    def choose(self, trial: int) -> int:
+        """The arm to pull at this trial; asking twice changes nothing."""
+        ...
+
+    def observe(self, trial: int, arm: int, reward: int, told: int) -> None:
+        """Take in an own reward; `told` is what others are to believe it was (the reward itself, unless lying)."""
+        ...
+
+    def body(self) -> tuple[Kind, list[int]] | None:
+        """What to tell the others after this trial; None for nothing."""
+        ...
+
+    def learn(self, batch: Batch, rows: Columns) -> None:
+        """Take in messages never heard before; `rows` are the origins' rows in the per-origin tables."""
+        ...
+
+    def forget(self, rows: Columns) -> None:
+        """Drop what is held of origins that came back under a new incarnation."""
+        ...
+
+
+def widened_log(trial: int) -> float:
+    """2·ln t in grid steps squared: √(widened_log(t)/n) is the paper's √(2 ln t / n) in grid steps."""
+    return 2.0 * math.log(trial) * (UNIT * UNIT)
+
+
+def best_arm(sums: list[int], counts: list[int], trial: int) -> int:
+    """The largest S/N + √(2 ln t / N), ties to the lowest arm; an arm nobody has pulled comes first.
+
+    Only operations that IEEE 754 rounds correctly follow the one logarithm, so the vectorised engine agrees to the bit.
+    """
+    log = widened_log(trial)
+    best, best_index = 0, -math.inf
+    for arm, (total, count) in enumerate(zip(sums, counts, strict=True)):
+        if not count:
+            return arm
+        index = total / count + math.sqrt(log / count)
+        if index > best_index:
+            best, best_index = arm, index
+    return best
+
+
+class Silent:
+    """The part of a policy that plays alone: it tells nothing, learns nothing, forgets nothing."""
+
+    def body(self) -> tuple[Kind, list[int]] | None:
+        """Nothing."""
+        return None
+
+    def learn(self, batch: Batch, rows: Columns) -> None:
+        """Ignore what others say; the agent still relays it."""
+
+    def forget(self, rows: Columns) -> None:
+        """Nothing is held."""

@@ -1,0 +1,46 @@
+"""coop-ucb: cooperative and not private; exact sums and counts are shared (the "non-private version" of figure (a))."""
+
+from __future__ import annotations
+
+from agentd.core.message import Batch, Columns, Kind
+from agentd.core.policy.base import PolicySettings, best_arm
+from agentd.core.policy.pool import Pool
+
+
+class CoopUcb:
+    """UCB1 on own rewards and everybody's exact sums."""
+
+    ledger = None
+
+    def __init__(self, settings: PolicySettings) -> None:
+        self._counts = [0] * settings.arms
+        self._sums = [0] * settings.arms
+        self._told = [0] * settings.arms
+        self._pool = Pool(settings.arms)
+
+    def choose(self, trial: int) -> int:
+        """Each arm once, then the largest index over the group's data."""
+        if (pulls := sum(self._counts)) < len(self._counts):
+            return pulls
+        sums = [own + others for own, others in zip(self._sums, self._pool.sums, strict=True)]
+        counts = [own + others for own, others in zip(self._counts, self._pool.counts, strict=True)]
+        return best_arm(sums, counts, trial)
+
+    def observe(self, trial: int, arm: int, reward: int, told: int) -> None:  # noqa: ARG002
+        """Count the reward for oneself and what is told of it for the others."""
+        self._counts[arm] += 1
+        self._sums[arm] += reward
+        self._told[arm] += told
+
+    def body(self) -> tuple[Kind, list[int]]:
+        """All pulls and sums so far."""
+        return Kind.TOTALS, [number for pair in zip(self._counts, self._told, strict=True) for number in pair]
+
+    def learn(self, batch: Batch, rows: Columns) -> None:
+        """Replace what is held of the origins."""
+        if batch.kind is Kind.TOTALS:
+            self._pool.replace(batch, rows, batch.body[:, 0::2], batch.body[:, 1::2])
+
+    def forget(self, rows: Columns) -> None:
+        """Drop what is held of the origins."""
+        self._pool.forget(rows)

@@ -1,0 +1,91 @@
+"""private-ucb: Algorithms 1 and 2 of the paper, with its errors 2 to 4 corrected.
+
+Noise is added where rewards arise, before anything leaves: when an arm's pulls reach a threshold of the release series,
+the sum so far is released with discrete Laplace noise of scale n^(v/2) rewards, and that one value is what every later
+message carries until the next threshold. One release costs n^(−v/2); the ledger holds the composed total.
+
+What the paper overlooks (its error 6): the counts in the message follow the agent's actions, and those follow its raw
+rewards. The noised field is private; the transcript as a whole is not. We keep the algorithm as published and say so.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from agentd.core.message import Batch, Columns, Kind
+from agentd.core.policy.base import PolicySettings, best_arm
+from agentd.core.policy.pool import Pool
+from agentd.core.privacy.laplace import Noise
+from agentd.core.privacy.ledger import Ledger, Release
+from agentd.core.privacy.series import ReleaseSeries, scale_steps
+
+
+class PrivateUcb:
+    """UCB on own raw rewards and on the others' noised releases."""
+
+    def __init__(self, settings: PolicySettings, noise: Noise) -> None:
+        arms = settings.arms
+        self._warm_up = arms * math.ceil(1.0 / settings.epsilon)
+        self._v = settings.v
+        self._noise = noise
+        self._series = ReleaseSeries(settings.epsilon, settings.v)
+        self._counts = [0] * arms
+        self._sums = [0] * arms
+        self._told = [0] * arms
+        self._released_counts = [0] * arms
+        self._released_sums = [0] * arms
+        self._pool = Pool(arms)
+        self.ledger = Ledger()
+
+    def choose(self, trial: int) -> int:
+        """Round robin for K·⌈1/ε⌉ pulls, then the largest index over own data and the group's releases."""
+        pulls = sum(self._counts)
+        if pulls < self._warm_up:
+            return pulls % len(self._counts)
+        sums = [own + others for own, others in zip(self._sums, self._pool.sums, strict=True)]
+        counts = [own + others for own, others in zip(self._counts, self._pool.counts, strict=True)]
+        return best_arm(sums, counts, trial)
+
+    def observe(self, trial: int, arm: int, reward: int, told: int) -> None:
+        """Count the reward; release the arm's sum when its pulls reach the threshold."""
+        self._counts[arm] += 1
+        self._sums[arm] += reward
+        self._told[arm] += told
+        if self._counts[arm] in self._series:
+            self._release(trial, arm, self._counts[arm])
+
+    def body(self) -> tuple[Kind, list[int]]:
+        """Per arm: pulls now, pulls at the release, noised sum; zeros while nothing is released."""
+        numbers: list[int] = []
+        for now, at_release, noised in zip(self._counts, self._released_counts, self._released_sums, strict=True):
+            numbers += (now, at_release, noised) if at_release else (0, 0, 0)
+        return Kind.RELEASED, numbers
+
+    def learn(self, batch: Batch, rows: Columns) -> None:
+        """Replace what is held of the origins."""
+        if batch.kind is Kind.RELEASED:
+            now, at_release, noised = batch.body[:, 0::3], batch.body[:, 1::3], batch.body[:, 2::3]
+            self._pool.replace(batch, rows, now, extrapolated(now, at_release, noised))
+
+    def forget(self, rows: Columns) -> None:
+        """Drop what is held of the origins."""
+        self._pool.forget(rows)
+
+    def _release(self, trial: int, arm: int, pulls: int) -> None:
+        scale = scale_steps(pulls, self._v)
+        self.ledger.record(Release(arm, trial, pulls, scale))
+        self._released_counts[arm] = pulls
+        self._released_sums[arm] = self._told[arm] + self._noise.draw(arm, scale)
+
+
+def extrapolated(now: Columns, at_release: Columns, noised: Columns) -> Columns:
+    """⌊now · noised / at_release⌋, what the released mean says about all pulls so far; 0 where nothing is released.
+
+    With noised = q·at_release + r it equals now·q + ⌊now·r / at_release⌋, whose products stay inside 64 bits.
+    """
+    divisor = np.maximum(at_release, 1)
+    quotient, rest = np.divmod(noised, divisor)
+    contribution: Columns = now * quotient + now * rest // divisor
+    return contribution

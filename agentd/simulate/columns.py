@@ -1,0 +1,355 @@
+"""The policies again, for all agents of several runs at once: state in columns, one call per round.
+
+Every array has one row per arm and one place per (run, agent). What `core/policy` does with integers and one logarithm
+per trial is done here with the same integers and the same logarithm; in between stand only operations that IEEE 754
+rounds exactly. So the arms are the same, bit for bit; `tests/simulate/test_engines_agree.py` holds the two together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentd.core.estimate import BUCKETS, Confidence, buckets_of
+from agentd.core.estimate.columns import COLUMN_ESTIMATORS, Columns
+from agentd.core.grid import UNIT
+from agentd.core.policy.base import widened_log
+from agentd.core.policy.byzantine_ucb import bias_steps, width_steps
+from agentd.core.privacy.series import ReleaseSeries, scale_steps
+from agentd.simulate.draws import UnitNoise
+from agentd.simulate.spec import RunSpec
+from agentd.simulate.spread import Packing, Spread
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+LARGEST_NOISE = 48
+"""Noise scales that a seeded draw stays below: an exponential exceeds 48 with chance e^−48."""
+
+
+class ColumnPolicy(Protocol):
+    """One algorithm for all agents of several runs."""
+
+    def choose(self, trial: int) -> Ints:
+        """The arm of every agent."""
+        ...
+
+    def observe(self, trial: int, arm: Ints, place: Ints, reward: Ints, told: Ints) -> None:
+        """Take in every agent's reward; `place` indexes (arm, agent) arrays laid flat."""
+        ...
+
+
+class Layout:
+    """How runs and agents share one axis."""
+
+    def __init__(self, specs: Sequence[RunSpec]) -> None:
+        self.specs = specs
+        self.runs = len(specs)
+        self.agents = specs[0].network.agents
+        self.arms = specs[0].arms.count
+        self.rounds = specs[0].rounds
+        self.width = self.runs * self.agents
+        self.run_of = np.repeat(np.arange(self.runs), self.agents)
+
+    def zeros(self) -> Floats:
+        """A float per (arm, agent)."""
+        return np.zeros((self.arms, self.width))
+
+    def integers(self) -> Ints:
+        """An integer per (arm, agent), laid flat."""
+        return np.zeros(self.arms * self.width, dtype=np.int64)
+
+    def round_robin(self, trial: int) -> Ints:
+        """The same arm for everybody, in turn."""
+        return np.full(self.width, (trial - 1) % self.arms, dtype=np.int64)
+
+    def per_run(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
+        """A value per agent as one row per run."""
+        return values.reshape(self.runs, self.agents)
+
+    def active(self, rows: Ints, number: int) -> list[list[int]]:
+        """Per run, which of `number` rows anybody used."""
+        used = np.bincount(self.run_of * number + rows, minlength=self.runs * number).reshape(self.runs, number)
+        return [np.flatnonzero(row).tolist() for row in used]
+
+
+def best_of(index: Floats) -> Ints:
+    """Per agent the arm with the largest index, ties to the lowest."""
+    best = index[0].copy()
+    arm = np.zeros(index.shape[1], dtype=np.int64)
+    for number in range(1, len(index)):
+        better = index[number] > best
+        np.copyto(arm, number, where=better)
+        np.maximum(best, index[number], out=best)
+    return arm
+
+
+def ucb_index(sums: Floats, counts: Floats, trial: int) -> Floats:
+    """S/N + √(2 ln t / N) in grid steps."""
+    radius = widened_log(trial) / counts
+    np.sqrt(radius, out=radius)
+    radius += sums / counts
+    return radius
+
+
+class Alone:
+    """ucb1."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._sums, self._counts = layout.zeros(), layout.zeros()
+
+    def choose(self, trial: int) -> Ints:
+        """Each arm once, then the largest index."""
+        if trial <= self._layout.arms:
+            return self._layout.round_robin(trial)
+        return best_of(ucb_index(self._sums, self._counts, trial))
+
+    def observe(self, trial: int, arm: Ints, place: Ints, reward: Ints, told: Ints) -> None:  # noqa: ARG002
+        """Count."""
+        self._sums.ravel()[place] += reward
+        self._counts.ravel()[place] += 1.0
+
+
+class AlonePrivate:
+    """dp-ucb-int."""
+
+    def __init__(self, layout: Layout) -> None:
+        policy = layout.specs[0].policy
+        self._layout = layout
+        self._interval = math.ceil(1.0 / policy.epsilon)
+        self._scale = scale_table(layout.rounds, policy.v)
+        self._noise = UnitNoise(noise_keys(layout))
+        self._pulls, self._sums = layout.zeros(), layout.integers()
+        self._mean = layout.zeros()
+
+    def choose(self, trial: int) -> Ints:
+        """Round robin until every arm had its first refresh, then the largest index."""
+        if trial <= self._layout.arms * self._interval:
+            return self._layout.round_robin(trial)
+        return best_of(self._mean + np.sqrt(widened_log(trial) / self._pulls))
+
+    def observe(self, trial: int, arm: Ints, place: Ints, reward: Ints, told: Ints) -> None:  # noqa: ARG002
+        """Count; refresh the noised means that are due."""
+        pulls = self._pulls.ravel()[place] + 1.0
+        self._pulls.ravel()[place] = pulls
+        self._sums[place] += reward
+        due = pulls % self._interval == 0
+        where, pulls = place[due], pulls[due]
+        noised = self._sums[where] + laplace(self._noise, where, self._scale[pulls.astype(np.int64)])
+        self._mean.ravel()[where] = noised / pulls
+
+    def released_pulls(self) -> Ints:
+        """Own pulls per (arm, agent)."""
+        return self._pulls.astype(np.int64)
+
+
+class Together:
+    """coop-ucb: what all cooperating policies share, told with exact sums."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._sums, self._counts = layout.zeros(), layout.zeros()
+        self._spread = Spread(layout.specs)
+        largest_sum, largest_count = self.largest_changes()
+        self._packing = Packing(largest_sum * layout.agents, largest_count * layout.agents)
+        # Where two integers do not fit one float64, counts travel in rows of their own, above the sums.
+        self._rows = layout.arms if self._packing.fits else 2 * layout.arms
+        self._arrived = np.zeros((1, self._rows, layout.runs, layout.agents))
+
+    def largest_changes(self) -> tuple[int, int]:
+        """How much one agent's told sum and told pulls can change in one trial."""
+        return UNIT, 1
+
+    def warm_up(self) -> int:
+        """Rounds of round robin."""
+        return self._layout.arms
+
+    def choose(self, trial: int) -> Ints:
+        """Round robin at first, then the largest index over the group's data."""
+        if trial <= self.warm_up():
+            return self._layout.round_robin(trial)
+        return best_of(ucb_index(self._sums, self._counts, trial))
+
+    def observe(self, trial: int, arm: Ints, place: Ints, reward: Ints, told: Ints) -> None:
+        """Count one's own, say it, and take in what arrives before the next trial."""
+        self._sums.ravel()[place] += reward
+        self._counts.ravel()[place] += 1.0
+        pulls, sums = self._changes(place, told)
+        active = self._layout.active(arm, self._layout.arms)
+        said = np.zeros(self._rows * self._layout.width)
+        if self._packing.fits:
+            said[place] = self._packing.pack(pulls, sums)
+        else:
+            said[place] = sums
+            said[place + self._layout.arms * self._layout.width] = pulls
+            active = [rows + [row + self._layout.arms for row in rows] for rows in active]
+        self._spread.say(trial, said.reshape(self._arrived.shape[1:]), active)
+        self._hear(trial + 1)
+
+    def _changes(self, place: Ints, told: Ints) -> tuple[Ints, Ints]:  # noqa: ARG002
+        """By how much the pulls and the sum that each agent tells have changed."""
+        return np.ones(len(told), dtype=np.int64), told
+
+    def _hear(self, trial: int) -> None:
+        self._arrived.fill(0.0)
+        self._spread.arrive(trial, self._arrived)
+        if self._packing.fits:
+            counts, sums = self._packing.unpack(self._arrived)
+        else:
+            sums, counts = self._arrived[0, : self._layout.arms], self._arrived[0, self._layout.arms :]
+        self._counts += counts.reshape(self._counts.shape)
+        self._sums += sums.reshape(self._sums.shape)
+
+
+class TogetherPrivate(Together):
+    """private-ucb: the told sums are releases, extrapolated to the pulls of now."""
+
+    def __init__(self, layout: Layout) -> None:
+        policy = layout.specs[0].policy
+        self._warm_up = layout.arms * math.ceil(1.0 / policy.epsilon)
+        self._scale = scale_table(layout.rounds, policy.v)
+        self._thresholds = ReleaseSeries(policy.epsilon, policy.v).thresholds(layout.rounds)
+        super().__init__(layout)
+        self._releases = np.zeros(layout.rounds + 1, dtype=np.bool_)
+        self._releases[self._thresholds] = True
+        self._noise = UnitNoise(noise_keys(layout))
+        self._pulls, self._told = layout.integers(), layout.integers()
+        self._at_release, self._noised = layout.integers(), layout.integers()
+        self._said_pulls, self._said_sum = layout.integers(), layout.integers()
+
+    def largest_changes(self) -> tuple[int, int]:
+        """Two releases apart: what the pulls between them can have paid, and the noise of both."""
+        gap = int(np.diff([0, *self._thresholds]).max(initial=1))
+        return gap * UNIT + 2 * LARGEST_NOISE * int(self._scale[-1]), gap
+
+    def warm_up(self) -> int:
+        """Rounds of round robin."""
+        return self._warm_up
+
+    def released_pulls(self) -> Ints:
+        """Own pulls per (arm, agent)."""
+        return self._pulls.reshape(self._layout.arms, self._layout.width)
+
+    def _changes(self, place: Ints, told: Ints) -> tuple[Ints, Ints]:
+        pulls = self._pulls[place] + 1
+        self._pulls[place] = pulls
+        self._told[place] += told
+        self._release(place, pulls)
+        at_release = self._at_release[place]
+        pulls = np.where(at_release > 0, pulls, 0)
+        sums = pulls * self._noised[place] // np.maximum(at_release, 1)
+        changes = pulls - self._said_pulls[place], sums - self._said_sum[place]
+        self._said_pulls[place], self._said_sum[place] = pulls, sums
+        return changes
+
+    def _release(self, place: Ints, pulls: Ints) -> None:
+        due = self._releases[pulls]
+        where, pulls = place[due], pulls[due]
+        self._at_release[where] = pulls
+        self._noised[where] = self._told[where] + laplace(self._noise, where, self._scale[pulls])
+
+
+class TogetherRobust:
+    """byzantine-ucb: samples spread one by one into histograms, from which robust means are taken."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._policy = layout.specs[0].policy
+        self._estimator = COLUMN_ESTIMATORS[self._policy.estimator]
+        self._spread = Spread(layout.specs, parts=2)
+        self._packing = Packing(layout.agents * UNIT, layout.agents)
+        self._parity = np.tile(np.arange(layout.agents), layout.runs) & 1
+        self._row_of_bucket = np.full(BUCKETS, -1, dtype=np.int64)
+        self._buckets: list[int] = []
+        # half, (count or sum), bucket in order of appearance, arm and agent
+        self._tables = np.zeros((2, 2, 0, layout.arms * layout.width))
+        self._see_buckets([0, BUCKETS - 1])
+        self.fallbacks = np.zeros(layout.runs, dtype=np.int64)
+        """Per run."""
+        self.estimates = 0
+        """Of each run."""
+
+    def choose(self, trial: int) -> Ints:
+        """Each arm once, then the largest robust mean + σ√ε + √(σ ln(1/δ)/n)."""
+        layout = self._layout
+        if trial <= layout.arms:
+            return layout.round_robin(trial)
+        confidence = Confidence.at(trial)
+        (x_count, x_sum), (y_count, y_sum) = self._ascending()
+        columns = Columns(np.sort(np.array(self._buckets)), x_count, x_sum, y_count, y_sum)
+        value, fallback = self._estimator(columns, confidence, self._policy.contamination)
+        self.fallbacks += np.count_nonzero(fallback.reshape(layout.arms, layout.runs, layout.agents), axis=(0, 2))
+        self.estimates += layout.arms * layout.agents
+        size = x_count.sum(axis=0) + y_count.sum(axis=0)
+        index = (value + bias_steps(self._policy)) + np.sqrt(width_steps(self._policy, confidence) / size)
+        return best_of(index.reshape(layout.arms, layout.width))
+
+    def observe(self, trial: int, arm: Ints, place: Ints, reward: Ints, told: Ints) -> None:
+        """Count one's own sample as it was, say what is told of it, and take in what arrives before the next trial."""
+        layout = self._layout
+        half = (self._parity + trial) & 1
+        own_row = self._rows(reward)
+        self._tables[half, 0, own_row, place] += 1.0
+        self._tables[half, 1, own_row, place] += reward
+        rows = self._rows(told) * layout.arms + arm
+        number = len(self._buckets) * layout.arms
+        said = np.zeros((number, layout.width))
+        said[rows, np.arange(layout.width)] = self._packing.pack(np.ones(layout.width), told)
+        self._spread.say(trial, said.reshape(number, layout.runs, layout.agents), layout.active(rows, number))
+        self._hear(trial + 1)
+
+    def _hear(self, trial: int) -> None:
+        layout = self._layout
+        arrived = np.zeros((2, len(self._buckets) * layout.arms, layout.runs, layout.agents))
+        self._spread.arrive(trial, arrived)
+        counts, sums = self._packing.unpack(arrived)
+        shape = (2, len(self._buckets), layout.arms * layout.width)
+        self._tables[:, 0] += counts.reshape(shape)
+        self._tables[:, 1] += sums.reshape(shape)
+
+    def _rows(self, reward: Ints) -> Ints:
+        """The table row of each reward's bucket; buckets never seen before get one."""
+        buckets = buckets_of(reward)
+        rows = self._row_of_bucket[buckets]
+        if (rows < 0).any():
+            self._see_buckets(np.unique(buckets[rows < 0]).tolist())
+            rows = self._row_of_bucket[buckets]
+        return rows
+
+    def _see_buckets(self, buckets: list[int]) -> None:
+        for bucket in buckets:
+            self._row_of_bucket[bucket] = len(self._buckets)
+            self._buckets.append(bucket)
+        more = np.zeros((2, 2, len(buckets), self._tables.shape[3]))
+        self._tables = np.concatenate([self._tables, more], axis=2)
+
+    def _ascending(self) -> Floats:
+        """The tables with their buckets in ascending order, which for coins is how they stand."""
+        if len(self._buckets) == 2:
+            return self._tables
+        return self._tables[:, :, np.argsort(self._buckets)]
+
+
+def laplace(noise: UnitNoise, where: Ints, scale: Floats) -> Ints:
+    """One seeded discrete Laplace draw for each of these (arm, agent) streams."""
+    first, second = noise.take(where)
+    drawn: Ints = (np.floor(scale * first) - np.floor(scale * second)).astype(np.int64)
+    return drawn
+
+
+def noise_keys(layout: Layout) -> list[tuple[int, int, int]]:
+    """The noise stream of each (arm, run, agent)."""
+    return [
+        (spec.seed, agent, arm) for arm in range(layout.arms) for spec in layout.specs for agent in range(layout.agents)
+    ]
+
+
+def scale_table(rounds: int, v: float) -> Floats:
+    """The noise scale by number of pulls, in grid steps; whole numbers, so floats hold them exactly."""
+    return np.array([0] + [scale_steps(pulls, v) for pulls in range(1, rounds + 1)], dtype=np.float64)

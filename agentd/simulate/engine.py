@@ -1,0 +1,157 @@
+"""The vectorised engine: runs of one algorithm side by side, a round of all their agents at a time.
+
+It is exact, not approximate: the same spec gives the same arms and rewards as core agents on the in-memory network.
+It does what the paper's experiments need, fault-free lockstep with every agent running the same policy; the rest is the
+in-memory network's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentd.core.chance import Purpose
+from agentd.core.grid import UNIT
+from agentd.core.privacy.ledger import Ledger, Release
+from agentd.core.privacy.series import ReleaseSeries, scale_steps
+from agentd.errors import SettingsError
+from agentd.simulate.columns import (
+    Alone,
+    AlonePrivate,
+    ColumnPolicy,
+    Floats,
+    Ints,
+    Layout,
+    Together,
+    TogetherPrivate,
+    TogetherRobust,
+)
+from agentd.simulate.draws import UniformsPerTrial
+from agentd.simulate.spec import DELTA, Outcome, RunSpec
+from agentd.simulate.traffic import count_messages
+
+_COLUMN_POLICIES: dict[str, Callable[[Layout], ColumnPolicy]] = {
+    "ucb1": Alone,
+    "dp-ucb-int": AlonePrivate,
+    "coop-ucb": Together,
+    "private-ucb": TogetherPrivate,
+    "byzantine-ucb": TogetherRobust,
+}
+
+Progress = Callable[[int], None]
+
+
+def run_vector(specs: Sequence[RunSpec], progress: Progress | None = None) -> list[Outcome]:
+    """Carry out runs that differ in seed, graph, γ, arms and liars, but not in size or algorithm."""
+    _refuse_what_needs_agents(specs)
+    layout = Layout(specs)
+    policy = _COLUMN_POLICIES[specs[0].algorithm](layout)
+    dealer, teller = _Dealer(layout), _Teller(layout)
+    arms = np.empty((layout.rounds, layout.width), dtype=np.uint16)
+    rewards = np.empty((layout.rounds, layout.width), dtype=np.int32)
+    agents = np.arange(layout.width)
+    for trial in range(1, layout.rounds + 1):
+        arm = policy.choose(trial)
+        place = arm * layout.width + agents
+        reward = dealer.deal(trial, arm, place)
+        policy.observe(trial, arm, place, reward, teller.tell(trial, reward))
+        arms[trial - 1], rewards[trial - 1] = arm, reward
+        if progress:
+            progress(trial)
+    return [_outcome(layout, policy, run, arms, rewards) for run in range(layout.runs)]
+
+
+def _refuse_what_needs_agents(specs: Sequence[RunSpec]) -> None:
+    first = specs[0]
+    shapes = {(s.network.agents, s.arms.count, s.rounds, s.algorithm, s.policy, s.arms.kind) for s in specs}
+    if len(shapes) != 1:
+        raise ValueError("runs side by side must agree in agents, arms, rounds, algorithm and its settings")
+    if any(spec.overrides for spec in specs):
+        raise SettingsError(
+            "the vector engine runs one algorithm for all agents; use --engine agents for --policy overrides"
+        )
+    if first.liars and first.attack.on_relay:
+        raise SettingsError("the vector engine cannot corrupt messages on their way; use --engine agents")
+
+
+class _Dealer:
+    """Rewards for all agents of all runs."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        keys = [(spec.seed, agent) for spec in layout.specs for agent in range(layout.agents)]
+        self._uniforms = UniformsPerTrial(keys, Purpose.REWARD)
+        means = np.array([spec.arms.means for spec in layout.specs])
+        self._means = np.repeat(means.T, layout.agents, axis=1).ravel()
+        self._coins = layout.specs[0].arms.kind == "bernoulli"
+
+    def deal(self, trial: int, arm: Ints, place: Ints) -> Ints:
+        u = self._uniforms.at(trial)[0]
+        if self._coins:  # one comparison for all runs; the same that Arms.deal makes
+            coins: Ints = (u < self._means[place]) * np.int64(UNIT)
+            return coins
+        runs = zip(self._layout.specs, self._layout.per_run(arm), self._layout.per_run(u), strict=True)
+        return np.concatenate([spec.arms.deal(arms, draws) for spec, arms, draws in runs])
+
+
+class _Teller:
+    """What is told of each reward: the truth, except by liars."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        liars = [(run, agent) for run, spec in enumerate(layout.specs) for agent in sorted(spec.liars)]
+        self._places = np.array([run * layout.agents + agent for run, agent in liars], dtype=np.int64)
+        self._uniforms = UniformsPerTrial([(layout.specs[run].seed, a) for run, a in liars], Purpose.LIE, 2)
+
+    def tell(self, trial: int, reward: Ints) -> Ints:
+        if not len(self._places):
+            return reward
+        spec = self._layout.specs[0]
+        told = reward.copy()
+        honest = reward[self._places]
+        told[self._places] = spec.attack.told(honest, spec.policy.contamination, self._uniforms.at(trial))
+        return told
+
+
+def _outcome(
+    layout: Layout, policy: ColumnPolicy, run: int, arms: NDArray[np.uint16], rewards: NDArray[np.int32]
+) -> Outcome:
+    mine = slice(run * layout.agents, (run + 1) * layout.agents)
+    outcome = Outcome(np.ascontiguousarray(arms[:, mine].T), np.ascontiguousarray(rewards[:, mine].T))
+    spec = layout.specs[run]
+    outcome.messages = count_messages(spec)
+    if isinstance(policy, TogetherPrivate | AlonePrivate):
+        _charge(outcome, spec, policy.released_pulls()[:, mine])
+    if isinstance(policy, TogetherRobust):
+        outcome.fallbacks = int(policy.fallbacks[run])
+        outcome.estimates = policy.estimates
+    return outcome
+
+
+def _charge(outcome: Outcome, spec: RunSpec, pulls: Ints) -> None:
+    """What the agents' ledgers hold at the end; which releases there were follows from the pulls of each arm."""
+    most = int(pulls.max())
+    if spec.algorithm == "dp-ucb-int":
+        interval = math.ceil(1.0 / spec.policy.epsilon)
+        thresholds = list(range(interval, most + 1, interval))
+    else:
+        thresholds = ReleaseSeries(spec.policy.epsilon, spec.policy.v).thresholds(most)
+    releases = np.searchsorted(thresholds, pulls, side="right")
+    pure, at_delta = _composed(thresholds, spec.policy.v)
+    worst_arm = releases.max(axis=0)
+    outcome.releases = int(releases.sum())
+    outcome.epsilon, outcome.epsilon_at_delta = pure[worst_arm], at_delta[worst_arm]
+
+
+def _composed(thresholds: Sequence[int], v: float) -> tuple[Floats, Floats]:
+    """The ε of one arm, pure and at DELTA, after each number of releases."""
+    ledger = Ledger()
+    pure, at_delta = [0.0], [0.0]
+    for pulls in thresholds:
+        ledger.record(Release(0, pulls, pulls, scale_steps(pulls, v)))
+        pure.append(ledger.epsilon_one_reward())
+        at_delta.append(ledger.epsilon_one_reward(DELTA))
+    return np.array(pure), np.array(at_delta)

@@ -1,0 +1,178 @@
+"""Core agents on an in-memory network, in lockstep, with seeded faults.
+
+The agents are the daemon's own; only sockets and processes are missing. Every round each agent that is up chooses,
+pulls, publishes one frame to each neighbour, and takes in the frames that arrived. Without faults a frame of round t
+arrives before round t+1. Faults act on frames, as they do on a real link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from agentd.core.agent import Agent
+from agentd.core.chance import Purpose, stream
+from agentd.core.lies import Liar
+from agentd.core.message import Batch
+from agentd.core.policy import make_policy
+from agentd.core.policy.byzantine_ucb import ByzantineUcb
+from agentd.core.privacy.laplace import SeededLaplace
+from agentd.environment.arms import uniforms
+from agentd.simulate.faults import NO_FAULTS, Faults
+from agentd.simulate.spec import DELTA, NOT_PULLED, Outcome, RunSpec
+
+Frame = list[Batch]
+_UNIFORMS_AT_ONCE = 256
+
+
+@dataclass(slots=True)
+class _InFlight:
+    arrives: int
+    order: float
+    sender: int
+    receiver: int
+    frame: Frame
+
+
+def make_agent(spec: RunSpec, own: int, *, incarnation: int = 0, trial: int = 0) -> Agent:
+    """The agent a run starts with, or one that comes back without its state."""
+    noise = SeededLaplace(spec.seed, own + (incarnation << 32))  # another life, another stream: no draw is used twice
+    policy = make_policy(spec.algorithm_of(own), spec.policy, own, noise)
+    liar = _liar(spec, own) if own in spec.liars else None
+    return Agent(
+        own,
+        policy,
+        arms=spec.arms.count,
+        lifetime=spec.gamma,
+        incarnation=incarnation,
+        trial=trial,
+        liar=liar,
+    )
+
+
+def _liar(spec: RunSpec, own: int) -> Liar:
+    purpose = Purpose.RELAY_LIE if spec.attack.on_relay else Purpose.LIE
+    return Liar(spec.attack, spec.policy.contamination, stream(spec.seed, purpose, own).random)
+
+
+class InMemoryNetwork:
+    """A running testbed without processes."""
+
+    def __init__(self, spec: RunSpec, faults: Faults = NO_FAULTS) -> None:
+        self.spec = spec
+        self.faults = faults
+        agents = spec.network.agents
+        self.agents = [make_agent(spec, own) for own in range(agents)]
+        self.round = 0
+        self._up = [True] * agents
+        self._incarnations = [0] * agents
+        self._chance = stream(spec.seed, Purpose.FAULT)
+        self._in_flight: list[_InFlight] = []
+        self._uniforms = [np.zeros(0)] * agents
+        self.outcome = Outcome(
+            np.full((agents, spec.rounds), NOT_PULLED, dtype=np.uint16),
+            np.full((agents, spec.rounds), -1, dtype=np.int32),
+        )
+
+    def run(self) -> Outcome:
+        """All rounds, and the sums at the end."""
+        while self.round < self.spec.rounds:
+            self.step()
+        return self.finish()
+
+    def step(self) -> None:
+        """One round."""
+        self.round += 1
+        self._strike()
+        for agent in self._running():
+            self._pull(agent)
+        for agent in self._running():
+            self._publish(agent.own, agent.outbox())
+        self._deliver()
+
+    def finish(self) -> Outcome:
+        """Add up what the agents counted themselves."""
+        outcome = self.outcome
+        for agent in self.agents:
+            outcome.dropped += agent.dropped
+            if isinstance(agent.policy, ByzantineUcb):
+                outcome.fallbacks += agent.policy.fallbacks
+                outcome.estimates += agent.policy.estimates
+        ledgers = [agent.policy.ledger for agent in self.agents]
+        if any(ledger is not None for ledger in ledgers):
+            outcome.epsilon = np.array([ledger.epsilon_one_reward() if ledger else 0.0 for ledger in ledgers])
+            outcome.epsilon_at_delta = np.array(
+                [ledger.epsilon_one_reward(DELTA) if ledger else 0.0 for ledger in ledgers]
+            )
+            outcome.releases = sum(ledger.releases() for ledger in ledgers if ledger)
+        return outcome
+
+    def _running(self) -> Iterable[Agent]:
+        return (agent for agent, up in zip(self.agents, self._up, strict=True) if up)
+
+    def _strike(self) -> None:
+        """Carry out the crashes and restarts that are due."""
+        for crash in self.faults.crashes:
+            if crash.at == self.round:
+                self._up[crash.agent] = False
+                self.outcome.events.append((self.round, f"agent {crash.agent} down"))
+            if crash.back == self.round:
+                self._up[crash.agent] = True
+                if not crash.keeps_state:
+                    self._lose_state(crash.agent)
+                kept = "with" if crash.keeps_state else "without"
+                self.outcome.events.append((self.round, f"agent {crash.agent} back {kept} state"))
+        for cut in self.faults.partitions:
+            if self.round in (cut.at, cut.heals):
+                self.outcome.events.append((self.round, "partition" if self.round == cut.at else "healed"))
+
+    def _lose_state(self, own: int) -> None:
+        self._incarnations[own] += 1
+        trial = self.agents[own].trial  # the environment remembers which trials were pulled
+        self.agents[own] = make_agent(self.spec, own, incarnation=self._incarnations[own], trial=trial)
+
+    def _pull(self, agent: Agent) -> None:
+        arm = agent.choose()
+        trial = agent.trial + 1
+        reward = self.spec.arms.deal_one(arm, self._uniform(agent.own, trial))
+        agent.observe(reward)
+        self.outcome.arm[agent.own, trial - 1] = arm
+        self.outcome.reward[agent.own, trial - 1] = reward
+
+    def _uniform(self, own: int, trial: int) -> float:
+        block, place = divmod(trial - 1, _UNIFORMS_AT_ONCE)
+        if place == 0 or not len(self._uniforms[own]):
+            first = block * _UNIFORMS_AT_ONCE + 1
+            self._uniforms[own] = uniforms(self.spec.seed, own, first, _UNIFORMS_AT_ONCE)
+        return float(self._uniforms[own][place])
+
+    def _publish(self, sender: int, frame: Frame) -> None:
+        neighbours = self.spec.network.neighbours[sender]
+        self.outcome.messages += sum(len(batch) for batch in frame) * len(neighbours)
+        self.outcome.bytes += self._frame_bytes(sender, frame) * len(neighbours)
+        for receiver in neighbours:
+            for delay in self.faults.copies(sender, receiver, self.round, self._chance):
+                order = self._chance.random() if self.faults.reorder else 0.0
+                self._in_flight.append(_InFlight(self.round + delay, order, sender, receiver, frame))
+
+    def _frame_bytes(self, sender: int, frame: Frame) -> int:
+        return 0
+
+    def _deliver(self) -> None:
+        """Hand over what is due; a frame for an agent that is down is lost, as on a real PUB/SUB link."""
+        due = [f for f in self._in_flight if f.arrives <= self.round]
+        self._in_flight = [f for f in self._in_flight if f.arrives > self.round]
+        due.sort(key=lambda f: f.order)
+        inbox: dict[int, Frame] = {}
+        for flight in due:
+            if self._up[flight.receiver]:
+                inbox.setdefault(flight.receiver, []).extend(flight.frame)
+        for receiver, batches in inbox.items():
+            self.agents[receiver].receive(batches, latest_trial=self.round)
+
+
+def run_agents(spec: RunSpec, faults: Faults = NO_FAULTS) -> Outcome:
+    """The whole run on the in-memory network."""
+    return InMemoryNetwork(spec, faults).run()

@@ -1,0 +1,31 @@
+"""How much is said in a fault-free lockstep run, in closed form."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentd.core.policy import ALGORITHMS
+from agentd.simulate.spec import RunSpec
+
+
+def messages_per_frame(spec: RunSpec) -> NDArray[np.int64]:
+    """How many messages the frame of each agent holds in each round, shape (agents, rounds).
+
+    A frame holds the agent's own message of the round, and relays what was created d rounds ago by the origins at
+    distance d, for d up to γ−1: at distance γ a message arrives with its last life and goes no further.
+    """
+    agents, rounds = spec.network.agents, spec.rounds
+    counts = np.zeros((agents, rounds), dtype=np.int64)
+    if spec.gamma == 0 or ALGORITHMS[spec.algorithm].tells is None:
+        return counts
+    counts += 1
+    for distance in range(1, min(spec.gamma - 1, rounds - 1) + 1):
+        counts[:, distance:] += np.count_nonzero(spec.network.distances == distance, axis=1)[:, np.newaxis]
+    return counts
+
+
+def count_messages(spec: RunSpec) -> int:
+    """Messages sent in the whole run, each once per neighbour it was sent to."""
+    degrees = np.array([len(neighbours) for neighbours in spec.network.neighbours])
+    return int(messages_per_frame(spec).sum(axis=1) @ degrees)
