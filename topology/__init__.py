@@ -1,1 +1,12 @@
-"""Graphs: families, measures, files and pictures. Imports nothing of agentd."""
+"""Graphs: families, measures, files and pictures. Imports nothing of agentd.
+
+::
+
+    checks.py      TopologyError, and the checks every part shares
+    graph.py       Graph
+    generate.py    one function per family, over the random edge sets of sample.py
+    measure.py     hop counts, diameter, balls, power graphs, clique covers
+    files.py       read and write, over edge_list.py, node_link.py and graphml.py
+    picture.py     a graph as SVG, over layout.py
+    cli.py         `agentd topology generate|measure`
+"""

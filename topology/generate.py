@@ -193,8 +193,8 @@ def _refuse_hopeless(nodes: int, chance: float, max_redraws: int) -> None:
     hopeless = isolated > math.log(max_redraws + 1) + math.log(1e6)
     if hopeless or (chance == 0.0 and nodes > 1):
         raise TopologyError(
-            f"{nodes} nodes with edge probability {chance:g} are never connected, about {isolated:.0f} would have no "
-            f"neighbour; raise the edge probability, ln(n)/n = {_threshold(nodes):.4g} is a sensible minimum"
+            f"{nodes} nodes with edge probability {chance:g} are almost never connected, about {isolated:.0f} would "
+            f"have no neighbour; raise the edge probability, ln(n)/n = {_threshold(nodes):.4g} is a sensible minimum"
         )
 
 
