@@ -5,8 +5,10 @@ Values only; bytes are made and read by `codec`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from agentd.core.message import MAX_AGENT_ID, MAX_INCARNATION, MAX_TRIAL, Batch
 
@@ -78,17 +80,11 @@ class Frame:
         return sum(map(len, self.batches))
 
 
-def header_fault(
-    run: object, sender: object, incarnation: object, sequence: object, round_: object, flags: object
-) -> Reason | None:
-    """What is wrong with a header, if anything; a bool is not an int here, whatever Python says."""
+def header_fault(header: Sequence[Any]) -> Reason | None:
+    """What is wrong with a header (run to flags, in the order of the wire), if anything; True is not 1 here."""
+    run, sender, incarnation, sequence, round_, flags = header
     if not (
-        type(run) is bytes
-        and type(sender) is int
-        and type(incarnation) is int
-        and type(sequence) is int
-        and type(round_) is int
-        and type(flags) is int
+        type(run) is bytes and type(sender) is type(incarnation) is type(sequence) is type(round_) is type(flags) is int
     ):
         return Reason.TYPE
     if len(run) != RUN_BYTES:

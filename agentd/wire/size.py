@@ -25,7 +25,8 @@ LONGEST_FRAMING = 1 + 1 + 3 + 5 + 3 * 5
 
 def integer_bytes(value: Whole) -> Whole:
     """Length of a whole number ≥ 0 in msgpack's shortest form: 1, 2, 3, 5 or 9."""
-    return 1 + (value > 0x7F) + (value > 0xFF) + 2 * (value > 0xFFFF) + 4 * (value > 0xFFFF_FFFF)
+    length: Whole = 1 + (value > 0x7F) + (value > 0xFF) + 2 * (value > 0xFFFF) + 4 * (value > 0xFFFF_FFFF)
+    return length
 
 
 def binary_bytes(length: Whole) -> Whole:
