@@ -159,7 +159,7 @@ def _released_continues(before: Columns, after: Columns) -> Mask:
 def _totals_continue(before: Columns, after: Columns) -> Mask:
     change: Columns = after - before
     more, paid = change[:, 0::2], change[:, 1::2]
-    verdict: Mask = ((more >= 0) & (paid >= 0) & (paid <= more * UNIT)).all(axis=1)
+    verdict: Mask = np.all((more >= 0) & (paid >= 0) & (paid <= more * UNIT), axis=1)
     return verdict
 
 

@@ -54,7 +54,7 @@ class Layout:
         self.arms = specs[0].arms.count
         self.rounds = specs[0].rounds
         self.width = self.runs * self.agents
-        self.run_of = np.repeat(np.arange(self.runs), self.agents)
+        self._run_offset = np.repeat(np.arange(self.runs), self.agents)
 
     def zeros(self) -> Floats:
         """A float per (arm, agent)."""
@@ -74,18 +74,16 @@ class Layout:
 
     def active(self, rows: Ints, number: int) -> list[list[int]]:
         """Per run, which of `number` rows anybody used."""
-        used = np.bincount(self.run_of * number + rows, minlength=self.runs * number).reshape(self.runs, number)
-        return [np.flatnonzero(row).tolist() for row in used]
+        used = np.bincount(self._run_offset * number + rows, minlength=self.runs * number)
+        active: list[list[int]] = [[] for _ in range(self.runs)]
+        for cell in used.nonzero()[0].tolist():
+            active[cell // number].append(cell % number)
+        return active
 
 
 def best_of(index: Floats) -> Ints:
     """Per agent the arm with the largest index, ties to the lowest."""
-    best = index[0].copy()
-    arm = np.zeros(index.shape[1], dtype=np.int64)
-    for number in range(1, len(index)):
-        better = index[number] > best
-        np.copyto(arm, number, where=better)
-        np.maximum(best, index[number], out=best)
+    arm: Ints = index.argmax(axis=0)
     return arm
 
 
@@ -155,11 +153,11 @@ class Together:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._sums, self._counts = layout.zeros(), layout.zeros()
-        self._spread = Spread(layout.specs)
         largest_sum, largest_count = self.largest_changes()
         self._packing = Packing(largest_sum * layout.agents, largest_count * layout.agents)
         # Where two integers do not fit one float64, counts travel in rows of their own, above the sums.
         self._rows = layout.arms if self._packing.fits else 2 * layout.arms
+        self._spread = Spread(layout.specs, self._rows)
         self._arrived = np.zeros((1, self._rows, layout.runs, layout.agents))
 
     def largest_changes(self) -> tuple[int, int]:
@@ -192,9 +190,9 @@ class Together:
         self._spread.say(trial, said.reshape(self._arrived.shape[1:]), active)
         self._hear(trial + 1)
 
-    def _changes(self, place: Ints, told: Ints) -> tuple[Ints, Ints]:  # noqa: ARG002
+    def _changes(self, place: Ints, told: Ints) -> tuple[Ints | int, Ints]:  # noqa: ARG002
         """By how much the pulls and the sum that each agent tells have changed."""
-        return np.ones(len(told), dtype=np.int64), told
+        return 1, told
 
     def _hear(self, trial: int) -> None:
         self._arrived.fill(0.0)
@@ -221,7 +219,7 @@ class TogetherPrivate(Together):
         self._noise = UnitNoise(noise_keys(layout))
         self._pulls, self._told = layout.integers(), layout.integers()
         self._at_release, self._noised = layout.integers(), layout.integers()
-        self._said_pulls, self._said_sum = layout.integers(), layout.integers()
+        self._said = layout.integers()
 
     def largest_changes(self) -> tuple[int, int]:
         """Two releases apart: what the pulls between them can have paid, and the noise of both."""
@@ -236,23 +234,33 @@ class TogetherPrivate(Together):
         """Own pulls per (arm, agent)."""
         return self._pulls.reshape(self._layout.arms, self._layout.width)
 
-    def _changes(self, place: Ints, told: Ints) -> tuple[Ints, Ints]:
+    def _changes(self, place: Ints, told: Ints) -> tuple[Ints | int, Ints]:
         pulls = self._pulls[place] + 1
         self._pulls[place] = pulls
         self._told[place] += told
-        self._release(place, pulls)
-        at_release = self._at_release[place]
-        pulls = np.where(at_release > 0, pulls, 0)
-        sums = pulls * self._noised[place] // np.maximum(at_release, 1)
-        changes = pulls - self._said_pulls[place], sums - self._said_sum[place]
-        self._said_pulls[place], self._said_sum[place] = pulls, sums
-        return changes
-
-    def _release(self, place: Ints, pulls: Ints) -> None:
+        before = self._at_release[place]
         due = self._releases[pulls]
-        where, pulls = place[due], pulls[due]
+        if due.all():
+            self._release(place, pulls)
+            sums = self._noised[place]
+        else:
+            self._release(place[due], pulls[due])
+            sums = self._extrapolated(place, pulls)
+        changes = sums - self._said[place]
+        self._said[place] = sums
+        if before.all():
+            return 1, changes
+        # The first release of an arm brings all pulls before it; until then nothing is told.
+        return np.where(before > 0, 1, np.where(due, pulls, 0)), changes
+
+    def _release(self, where: Ints, pulls: Ints) -> None:
         self._at_release[where] = pulls
         self._noised[where] = self._told[where] + laplace(self._noise, where, self._scale[pulls])
+
+    def _extrapolated(self, place: Ints, pulls: Ints) -> Ints:
+        """What the last release says about all pulls so far; 0 where there is none."""
+        sums: Ints = pulls * self._noised[place] // np.maximum(self._at_release[place], 1)
+        return sums
 
 
 class TogetherRobust:
@@ -262,7 +270,7 @@ class TogetherRobust:
         self._layout = layout
         self._policy = layout.specs[0].policy
         self._estimator = COLUMN_ESTIMATORS[self._policy.estimator]
-        self._spread = Spread(layout.specs, parts=2)
+        self._spread = Spread(layout.specs, 0, halves=2)
         self._packing = Packing(layout.agents * UNIT, layout.agents)
         self._parity = np.tile(np.arange(layout.agents), layout.runs) & 1
         self._row_of_bucket = np.full(BUCKETS, -1, dtype=np.int64)
@@ -300,7 +308,7 @@ class TogetherRobust:
         rows = self._rows(told) * layout.arms + arm
         number = len(self._buckets) * layout.arms
         said = np.zeros((number, layout.width))
-        said[rows, np.arange(layout.width)] = self._packing.pack(np.ones(layout.width), told)
+        said[rows, np.arange(layout.width)] = self._packing.pack(1, told)
         self._spread.say(trial, said.reshape(number, layout.runs, layout.agents), layout.active(rows, number))
         self._hear(trial + 1)
 
@@ -328,6 +336,7 @@ class TogetherRobust:
             self._buckets.append(bucket)
         more = np.zeros((2, 2, len(buckets), self._tables.shape[3]))
         self._tables = np.concatenate([self._tables, more], axis=2)
+        self._spread.grow(len(self._buckets) * self._layout.arms)
 
     def _ascending(self) -> Floats:
         """The tables with their buckets in ascending order, which for coins is how they stand."""

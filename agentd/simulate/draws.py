@@ -11,7 +11,7 @@ from agentd.core.chance import Purpose, Rekeyed, stream
 
 Floats = NDArray[np.float64]
 
-_BLOCK = 256  # trials drawn at once; a multiple of the four words that Philox makes per counter step
+_BLOCK = 512  # trials drawn at once; a multiple of the four words that Philox makes per counter step
 
 
 class UniformsPerTrial:
@@ -22,6 +22,7 @@ class UniformsPerTrial:
         self._purpose = purpose
         self._per_trial = per_trial
         self._rekeyed = Rekeyed()
+        self._drawn = np.empty((len(keys), _BLOCK * per_trial))
         self._block = np.empty((_BLOCK, per_trial, len(keys)))
 
     def at(self, trial: int) -> Floats:
@@ -34,9 +35,9 @@ class UniformsPerTrial:
 
     def _refill(self, block: int) -> None:
         skip = block * _BLOCK * self._per_trial // 4
-        for column, (seed, agent) in enumerate(self._keys):
-            draws = self._rekeyed.at(seed, self._purpose, agent, skip=skip).random(_BLOCK * self._per_trial)
-            self._block[:, :, column] = draws.reshape(_BLOCK, self._per_trial)
+        for row, (seed, agent) in enumerate(self._keys):
+            self._rekeyed.at(seed, self._purpose, agent, skip=skip).random(out=self._drawn[row])
+        self._block[:] = self._drawn.T.reshape(self._block.shape)
 
 
 class UnitNoise:
@@ -61,7 +62,7 @@ class UnitNoise:
         first, second = self._flat[place], self._flat[place + 1]
         place += 2
         self._next[rows] = place
-        if (spent := place == (rows + 1) * _BLOCK).any():
+        if (spent := place % _BLOCK == 0).any():
             self._refill(rows[spent].tolist())
         return first, second
 

@@ -61,7 +61,10 @@ def run_vector(specs: Sequence[RunSpec], progress: Progress | None = None) -> li
         arms[trial - 1], rewards[trial - 1] = arm, reward
         if progress:
             progress(trial)
-    return [_outcome(layout, policy, run, arms, rewards) for run in range(layout.runs)]
+    outcomes = [_outcome(layout, policy, run, arms, rewards) for run in range(layout.runs)]
+    if isinstance(policy, TogetherPrivate | AlonePrivate):
+        _charge(outcomes, specs[0], policy.released_pulls().reshape(layout.arms, layout.runs, layout.agents))
+    return outcomes
 
 
 def _refuse_what_needs_agents(specs: Sequence[RunSpec]) -> None:
@@ -121,37 +124,39 @@ def _outcome(
 ) -> Outcome:
     mine = slice(run * layout.agents, (run + 1) * layout.agents)
     outcome = Outcome(np.ascontiguousarray(arms[:, mine].T), np.ascontiguousarray(rewards[:, mine].T))
-    spec = layout.specs[run]
-    outcome.messages = count_messages(spec)
-    if isinstance(policy, TogetherPrivate | AlonePrivate):
-        _charge(outcome, spec, policy.released_pulls()[:, mine])
+    outcome.messages = count_messages(layout.specs[run])
     if isinstance(policy, TogetherRobust):
         outcome.fallbacks = int(policy.fallbacks[run])
         outcome.estimates = policy.estimates
     return outcome
 
 
-def _charge(outcome: Outcome, spec: RunSpec, pulls: Ints) -> None:
+def _charge(outcomes: Sequence[Outcome], spec: RunSpec, pulls: Ints) -> None:
     """What the agents' ledgers hold at the end; which releases there were follows from the pulls of each arm."""
-    most = int(pulls.max())
+    thresholds = _thresholds(spec, int(pulls.max()))
+    releases = np.searchsorted(thresholds, pulls, side="right")
+    worst_arm = releases.max(axis=0)
+    numbers = np.unique(worst_arm)
+    composed = np.array(_composed(thresholds, spec.policy.v, numbers.tolist()))
+    for run, outcome in enumerate(outcomes):
+        outcome.releases = int(releases[:, run].sum())
+        outcome.epsilon, outcome.epsilon_at_delta = composed[np.searchsorted(numbers, worst_arm[run])].T
+
+
+def _thresholds(spec: RunSpec, most: int) -> list[int]:
+    """After how many pulls of an arm there was a release, up to `most`."""
     if spec.algorithm == "dp-ucb-int":
         interval = math.ceil(1.0 / spec.policy.epsilon)
-        thresholds = list(range(interval, most + 1, interval))
-    else:
-        thresholds = ReleaseSeries(spec.policy.epsilon, spec.policy.v).thresholds(most)
-    releases = np.searchsorted(thresholds, pulls, side="right")
-    pure, at_delta = _composed(thresholds, spec.policy.v)
-    worst_arm = releases.max(axis=0)
-    outcome.releases = int(releases.sum())
-    outcome.epsilon, outcome.epsilon_at_delta = pure[worst_arm], at_delta[worst_arm]
+        return list(range(interval, most + 1, interval))
+    return ReleaseSeries(spec.policy.epsilon, spec.policy.v).thresholds(most)
 
 
-def _composed(thresholds: Sequence[int], v: float) -> tuple[Floats, Floats]:
-    """The ε of one arm, pure and at DELTA, after each number of releases."""
+def _composed(thresholds: Sequence[int], v: float, numbers: Sequence[int]) -> list[tuple[float, float]]:
+    """The ε of one arm, pure and at DELTA, after each of these numbers of releases, ascending."""
     ledger = Ledger()
-    pure, at_delta = [0.0], [0.0]
-    for pulls in thresholds:
-        ledger.record(Release(0, pulls, pulls, scale_steps(pulls, v)))
-        pure.append(ledger.epsilon_one_reward())
-        at_delta.append(ledger.epsilon_one_reward(DELTA))
-    return np.array(pure), np.array(at_delta)
+    composed = []
+    for number in numbers:
+        for pulls in thresholds[ledger.releases() : number]:
+            ledger.record(Release(0, pulls, pulls, scale_steps(pulls, v)))
+        composed.append((ledger.epsilon_one_reward(), ledger.epsilon_one_reward(DELTA)))
+    return composed

@@ -20,7 +20,6 @@ from agentd.simulate.spec import RunSpec
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-_Said = tuple[Sequence[int], Floats]
 
 EXACT = 1 << 53
 _MANY = 6
@@ -35,9 +34,9 @@ class Packing:
         self.fits = (largest_count + 1) << self.bits < EXACT
         self._unit = float(1 << self.bits)
 
-    def pack(self, count: Floats | Ints, total: Floats | Ints) -> Floats:
+    def pack(self, count: Ints | int, total: Ints) -> Floats:
         """Both in one."""
-        packed: Floats = count * self._unit + total
+        packed: Floats = np.asarray(count * self._unit + total, dtype=np.float64)
         return packed
 
     def unpack(self, packed: Floats) -> tuple[Floats, Floats]:
@@ -50,49 +49,58 @@ class Packing:
 class Spread:
     """The last γ rounds of what was said by the agents of several runs, and the sums that arrive from it.
 
-    A value has a row (what it is about: an arm, or an arm and a bucket) and a place (run and agent).
-    `parts` = 2 sums even and odd origins apart, which is how byzantine-ucb halves its samples.
+    A value has a row (what it is about: an arm, or an arm and a bucket), a run and an agent. With two `halves` the
+    values are summed apart by the parity of origin + trial, which is how byzantine-ucb halves its samples. Of one trial
+    a half holds only even or only odd origins, so its products are half as long.
     """
 
-    def __init__(self, specs: Sequence[RunSpec], parts: int = 1) -> None:
-        self._agents = specs[0].network.agents
-        self._parts = parts
+    def __init__(self, specs: Sequence[RunSpec], rows: int, halves: int = 1) -> None:
         self.lags = max(spec.gamma for spec in specs)
-        self._matrices = [_distance_matrices(spec, self.lags, parts) for spec in specs]
-        self._said: list[list[_Said]] = [[] for _ in range(self.lags)]
-        self._product = np.empty(self._agents)
+        self._halves = halves
+        self._origins = -(-specs[0].network.agents // halves)
+        self._matrices = [[_stacked(spec, version, halves) for version in range(halves)] for spec in specs]
+        # For one half, row and run the lags stand side by side, as the stacked matrix wants them.
+        self._said = np.zeros((halves, rows, len(specs), self.lags, self._origins))
+        self._active: list[list[list[int]]] = []
 
-    def say(self, trial: int, values: Floats, active: Sequence[Sequence[int]]) -> None:
-        """Note what was said at a trial: `values` of shape (row, run, agent), and which rows of each run matter."""
-        if self.lags:
-            self._said[trial % self.lags] = [
-                (rows, values[rows, run] if len(rows) >= _MANY else values[:, run]) for run, rows in enumerate(active)
-            ]
+    def grow(self, rows: int) -> None:
+        """Make room for more rows."""
+        halves, known, *rest = self._said.shape
+        self._said = np.concatenate([self._said, np.zeros((halves, rows - known, *rest))], axis=1)
+
+    def say(self, trial: int, values: Floats, active: list[list[int]]) -> None:
+        """Note what was said at a trial: `values` of shape (row, run, agent), and each run's rows in use."""
+        if not self.lags:
+            return
+        self._said[:, :, :, 1:] = self._said[:, :, :, :-1]
+        for half in range(self._halves):
+            mine = values[:, :, (half ^ trial) % self._halves :: self._halves]
+            self._said[half, :, :, 0, : mine.shape[2]] = mine
+        self._active = [active, *self._active[: self.lags - 1]]
 
     def arrive(self, trial: int, into: Floats) -> None:
-        """Add what arrives everywhere before `trial` to `into`, of shape (part, row, run, agent)."""
-        for lag in range(1, min(self.lags, trial - 1) + 1):
-            odd = (trial - lag) & 1 if self._parts == 2 else 0
-            for run, said in enumerate(self._said[(trial - lag) % self.lags]):
-                if lag <= len(self._matrices[run]):
-                    for part, matrix in enumerate(self._matrices[run][lag - 1]):
-                        # The half of a sample is the parity of origin + trial; `part` is the parity of the origin.
-                        self._add(into[part ^ odd, :, run], said, part, matrix)
-
-    def _add(self, into: Floats, said: _Said, part: int, matrix: Floats) -> None:
-        rows, values = said
-        if len(rows) >= _MANY:
-            into[rows] += values[:, part :: self._parts] @ matrix
-            return
-        for row in rows:
-            np.dot(values[row, part :: self._parts], matrix, out=self._product)
-            into[row] += self._product
+        """Put what arrives everywhere before `trial` in `into`, zero so far, of shape (half, row, run, agent)."""
+        for run, versions in enumerate(self._matrices):
+            rows = sorted({row for active in self._active for row in active[run]})
+            for half in range(self._halves):
+                matrix = versions[(half ^ trial) % self._halves]
+                said = self._said[half, :, run].reshape(-1, self.lags * self._origins)[:, : len(matrix)]
+                if len(rows) >= _MANY:
+                    into[half, rows, run] = said[rows] @ matrix
+                else:
+                    for row in rows:
+                        np.dot(said[row], matrix, out=into[half, row, run])
 
 
-def _distance_matrices(spec: RunSpec, lags: int, parts: int) -> list[list[Floats]]:
-    """Per distance 1…γ and part of the origins: rows are origins, columns are receivers."""
-    distances = spec.network.distances
-    return [
-        [np.ascontiguousarray((distances == lag)[part::parts], dtype=np.float64) for part in range(parts)]
-        for lag in range(1, min(spec.gamma, lags) + 1)
-    ]
+def _stacked(spec: RunSpec, version: int, halves: int) -> Floats:
+    """The 0/1 matrices of the pairs at distance 1…γ, one above the other: origins down, receivers across.
+
+    With two halves a version has every other origin: those with the parity of version + distance.
+    """
+    agents = spec.network.agents
+    origins = -(-agents // halves)
+    stacked = np.zeros((spec.gamma, origins, agents))
+    for lag, matrix in enumerate(stacked, start=1):
+        mine = spec.network.distances[(version ^ lag) % halves :: halves] == lag
+        matrix[: len(mine)] = mine
+    return stacked.reshape(spec.gamma * origins, agents)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,10 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Rows = NDArray[np.intp]
+Number = TypeVar("Number", bound=np.generic)
+
+_HELD_LIMIT = 1 << 31
+"""More Y than a run can hold; times a length and times a row it still fits in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,18 +143,18 @@ def fraction_of_y(x_size: Floats, confidence: Confidence, epsilon: float) -> Flo
 
 
 def _inside_one_or_both(columns: Columns, quota: Floats) -> tuple[Floats, Floats]:
-    """Count and sum the X in the shortest run of two buckets: the first alone, else the second alone, else both."""
-    first_suffices = columns.y_count[0] >= quota
-    second_suffices = columns.y_count[1] >= quota
-    keeps_first = first_suffices >= second_suffices  # unless only the second suffices
-    keeps_second = ~first_suffices
+    """Count and sum the X in the shortest run of two buckets: the one with more Y (the first, if equal), else both."""
+    first_leads = columns.y_count[0] >= columns.y_count[1]
+    one_suffices = np.maximum(columns.y_count[0], columns.y_count[1]) >= quota
+    keeps_first = first_leads >= one_suffices  # unless the second leads and suffices
+    keeps_second = ~(first_leads & one_suffices)
     count = columns.x_count[0] * keeps_first + columns.x_count[1] * keeps_second
     total = columns.x_sum[0] * keeps_first + columns.x_sum[1] * keeps_second
     return count, total
 
 
 def _inside_shortest_run(columns: Columns, quota: Floats) -> tuple[Floats, Floats]:
-    """Count and sum the X in the shortest, then leftmost, run of buckets that holds the quota of the Y."""
+    """Count and sum the X in the shortest run of buckets that holds the quota of the Y, ties as in `trimmed.py`."""
     first, end = _shortest_run(columns.buckets, columns.y_count, quota)
     counts, sums = _prefix(columns.x_count), _prefix(columns.x_sum)
     return _row(counts, end) - _row(counts, first), _row(sums, end) - _row(sums, first)
@@ -161,21 +166,26 @@ def _shortest_run(buckets: Integers, y_count: Floats | Integers, quota: Floats) 
     For each left end the right end is found by counting the rows that fall short of it, which is quadratic in the
     rows but made of few, narrow, contiguous passes: measured twice as fast as two pointers per pair, which must
     gather, and as a binary search. Right ends only move right, so the rows before the leftmost are skipped.
+
+    One integer ranks a run, and the least wins: its digits are the length, the Y that it lacks of _HELD_LIMIT (so that
+    the one with the most goes first) and the left end.
     """
     rows = len(buckets)
     held = _prefix(y_count).astype(np.int32)  # half the width, half the time
     goal = np.ceil(np.maximum(quota, 1.0)).astype(np.int32)
     right_ends = np.append(buckets, 2 * BUCKETS)  # a run that never reaches its goal is longer than any
-    best = np.full(len(quota), BUCKETS * BUCKETS)
+    best = np.full(len(quota), BUCKETS * _HELD_LIMIT * BUCKETS)
     skipped = 0
     for left in range(rows):
         right = _flags_per_column(held[skipped + 1 :] < held[left] + goal) + skipped
-        ranked = (right_ends - buckets[left]) * BUCKETS + left  # the shorter first, then the leftmost
-        np.minimum(best, ranked.take(right), out=best)
+        rank_of_none_held = ((right_ends - buckets[left]) * _HELD_LIMIT + _HELD_LIMIT) * BUCKETS + left
+        holds = _row(held, np.minimum(right + 1, rows)) - held[left]
+        rank = rank_of_none_held.take(right) - np.multiply(holds, BUCKETS, dtype=np.int64)
+        np.minimum(best, rank, out=best)
         skipped = int(right.min(initial=rows))
         if skipped == rows:
             break
-    length, first = np.divmod(best, BUCKETS)
+    length, first = best // (_HELD_LIMIT * BUCKETS), best % BUCKETS
     return first, np.searchsorted(buckets, buckets.take(first) + length, side="right")
 
 
@@ -241,8 +251,8 @@ def _prefix(table: Floats | Integers) -> Floats:
     return prefix
 
 
-def _row(table: Floats, row: Rows) -> Floats:
+def _row(table: NDArray[Number], row: Rows) -> NDArray[Number]:
     """Pick one row per column."""
     pairs = table.shape[1]
-    picked: Floats = table.ravel().take(row * pairs + np.arange(pairs))
+    picked: NDArray[Number] = table.ravel().take(row * pairs + np.arange(pairs))
     return picked
