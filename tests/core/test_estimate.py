@@ -83,11 +83,53 @@ def test_the_trimmed_mean_averages_the_x_in_the_shortest_interval_even_where_no_
     assert estimate == Estimate((3 * inside + middle) / 4, fallback=False)
 
 
-def test_of_two_equally_short_intervals_the_leftmost_is_taken() -> None:
-    low, high = 10 * STEP + 9, 50 * STEP + 9
-    halves = halves_of([low] * 35 + [high] * 35, [low] * 35 + [high] * 35)
-    assert 0 < quota_of_y(70, 70, AT_1000, 0.0) <= 35
-    assert ESTIMATORS["trimmed"].estimate(halves, AT_1000, 0.0) == Estimate(low, fallback=False)
+def middle_of_interval(y_counts: dict[int, int]) -> float:
+    """Find the middle of the interval that 80 Y choose, in buckets, from an X in every bucket but the last."""
+    y = [bucket * STEP + 9 for bucket, count in y_counts.items() for _ in range(count)]
+    x = [bucket * STEP + 9 for bucket in range(BUCKETS - 1)] + [UNIT] * (80 - BUCKETS + 1)
+    assert quota_of_y(len(x), len(y), AT_1000, 0.0) == 17
+    estimate = ESTIMATORS["trimmed"].estimate(halves_of(x, y), AT_1000, 0.0)
+    assert not estimate.fallback
+    return (estimate.value - 9) / STEP
+
+
+@pytest.mark.parametrize(
+    ("y_counts", "middle"),
+    [
+        ({10: 39, 50: 41}, 50),
+        ({10: 41, 50: 39}, 10),
+        ({10: 20, 30: 25, 50: 22, 60: 13}, 30),
+        ({10: 10, 12: 10, 30: 12, 32: 12, 50: 12, 60: 12, 55: 12}, 31),
+        ({10: 12, 12: 12, 30: 10, 32: 10, 50: 12, 60: 12, 55: 12}, 11),
+        ({10: 9, 12: 9, 14: 16, 16: 14, 40: 16, 60: 16}, 15),  # runs that overlap
+        ({10: 16, 12: 14, 14: 9, 16: 9, 40: 16, 60: 16}, 11),
+        ({10: 8, 11: 1, 12: 8, 30: 9, 32: 9, 50: 15, 55: 15, 60: 15}, 31),
+        ({10: 8, 11: 3, 12: 8, 30: 9, 32: 9, 50: 15, 55: 15, 60: 13}, 11),  # what lies between the ends counts
+    ],
+)
+def test_of_equally_short_intervals_the_one_that_holds_the_most_is_taken(
+    y_counts: dict[int, int], middle: float
+) -> None:
+    assert middle_of_interval(y_counts) == middle
+
+
+@pytest.mark.parametrize(
+    ("y_counts", "middle"),
+    [
+        ({10: 40, 50: 40}, 10),
+        ({10: 20, 30: 25, 50: 25, 60: 10}, 30),
+        ({10: 10, 12: 10, 30: 12, 32: 12, 50: 12, 52: 12, 60: 12}, 31),
+    ],
+)
+def test_of_equally_short_intervals_that_hold_as_much_the_leftmost_is_taken(
+    y_counts: dict[int, int], middle: float
+) -> None:
+    assert middle_of_interval(y_counts) == middle
+
+
+def test_a_longer_interval_is_not_taken_however_much_it_holds() -> None:
+    assert middle_of_interval({10: 17, 30: 16, 31: 16, 50: 16, 55: 15}) == 10
+    assert middle_of_interval({10: 16, 11: 16, 30: 16, 50: 17, 55: 15}) == 50
 
 
 def test_the_quota_follows_the_papers_formula() -> None:
@@ -110,13 +152,23 @@ def test_from_130_to_420_bernoulli_samples_the_trimmed_mean_is_zero_or_one() -> 
         assert not estimate.fallback
         return estimate.value
 
-    # The fraction to hold is 1 − 63.3/N. Up to N = 90 either value alone suffices, and the leftmost is 0.
-    assert {value(size, size * 7 // 10) for size in range(70, 91, 10)} == {0}
-    # From there to N = 211 only the commoner value suffices.
-    assert {value(size, size * 7 // 10) for size in range(100, 211, 10)} == {UNIT}
+    # The fraction to hold is 1 − 63.3/N. Up to N = 90 either value alone suffices, to N = 211 only the commoner.
+    assert quota_of_y(90, 90, AT_1000, 0.0) == 27
+    assert {value(size, size * 7 // 10) for size in range(70, 211, 10)} == {UNIT}
     assert {value(size, size * 3 // 10) for size in range(70, 211, 10)} == {0}
+    # Of equally many zeros and ones the zeros lie leftmost; above N = 126 neither suffices.
+    assert {value(size, size // 2) for size in range(70, 127, 2)} == {0}
+    assert {value(size, size // 2) for size in range(128, 200, 2)} == {0.5 * UNIT}
     # Above that the interval holds everything.
     assert {value(size, size * 7 // 10) for size in range(220, 400, 10)} == {0.7 * UNIT}
+
+
+@pytest.mark.parametrize(("mean", "value"), [(0.7, UNIT), (0.3, 0)])
+def test_where_both_bernoulli_values_suffice_the_trimmed_mean_is_the_commoner(mean: float, value: int) -> None:
+    rng = np.random.default_rng(8)
+    for size in range(140, 180):  # among 70 Y the rarer value leads at 3.6 deviations
+        halves = sampled(np.where(rng.random(size) < mean, 1.0, 0.0))
+        assert ESTIMATORS["trimmed"].estimate(halves, AT_1000, 0.0) == Estimate(value, fallback=False)
 
 
 def test_from_some_600_bernoulli_samples_on_the_trimmed_mean_is_near_the_mean() -> None:

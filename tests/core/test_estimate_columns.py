@@ -77,3 +77,44 @@ def test_an_estimate_leaves_the_tables_as_they_were(name: str, buckets: int) -> 
     COLUMN_ESTIMATORS[name](columns, AT_1000, 0.05)
     for table in Columns.__slots__:
         assert np.array_equal(getattr(columns, table), getattr(copy, table))
+
+
+@pytest.mark.parametrize("third_value", [(), (UNIT // 2,)])
+def test_of_two_values_that_each_suffice_the_commoner_among_the_y_is_taken(third_value: tuple[int, ...]) -> None:
+    pairs = []
+    for zeros in (39, 40, 41):
+        halves = Halves()
+        halves.add_all(np.full(80, X), np.repeat([0, UNIT], 40))
+        halves.add_all(np.full(80, Y), np.repeat([0, UNIT], [zeros, 80 - zeros]))
+        pairs.append(halves)
+    # A third value, of another pair, leads the same pairs through the path for any number of buckets.
+    value, fallback = COLUMN_ESTIMATORS["trimmed"](columns_of([*pairs, filled(*third_value)]), AT_1000, 0.0)
+    assert value[:3].tolist() == [UNIT, 0, 0]
+    assert not fallback[:3].any()
+
+
+@pytest.mark.parametrize("third_value", [(), (UNIT // 2,)])
+@pytest.mark.parametrize(("zeros", "value"), [(99, 1.0), (100, 0.0), (101, 0.0)])
+def test_a_value_that_holds_exactly_the_quota_suffices(third_value: tuple[int, ...], zeros: int, value: float) -> None:
+    halves = Halves()
+    halves.add_all(np.full(200, X), np.repeat([0, UNIT], 100))
+    halves.add_all(np.full(200, Y), np.repeat([0, UNIT], [zeros, 200 - zeros]))
+    half_of_y = Confidence(1.0, 0.0, 0.0)  # without logarithms the quota is whole: (1 − 2ε)·200 = 100
+    values, _ = COLUMN_ESTIMATORS["trimmed"](columns_of([halves, filled(*third_value)]), half_of_y, 0.25)
+    assert values[0] == ESTIMATORS["trimmed"].estimate(halves, half_of_y, 0.25).value == value * UNIT
+
+
+@pytest.mark.parametrize("buckets", [(0, 63), (0, 20, 63)])
+# Times 64 the first passes 2³¹; twice the second is about the largest number of Y that the tables may hold.
+@pytest.mark.parametrize("most", [1 << 25, (1 << 29) - 1])
+def test_one_sample_decides_between_equally_short_runs_of_many_millions(buckets: tuple[int, ...], most: int) -> None:
+    y_count = np.zeros((len(buckets), 3))
+    y_count[0] = most, most - 1, most
+    y_count[-1] = most - 1, most, most
+    x_count = np.full((len(buckets), 3), 100)
+    x_sum = np.array(buckets)[:, None] * x_count * (UNIT // 63)
+    columns = Columns(np.array(buckets), x_count, x_sum, y_count, y_count)
+    # At a contamination of ¼ less than half of the Y are enough.
+    value, fallback = COLUMN_ESTIMATORS["trimmed"](columns, Confidence.at(1), 0.25)
+    assert value.tolist() == [0, UNIT // 63 * 63, 0]
+    assert not fallback.any()

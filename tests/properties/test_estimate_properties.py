@@ -47,11 +47,11 @@ def brute_force_trimmed(x: list[int], y: list[int], trial: int, epsilon: float) 
     if quota <= 0:
         return fallback
     in_bucket = [bucket_of(reward) for reward in y]
-    _, first, last = min(
-        (last - first, first, last)
+    _, _, first, last = min(
+        (last - first, -held, first, last)
         for first in range(BUCKETS)
         for last in range(first, BUCKETS)
-        if sum(first <= bucket <= last for bucket in in_bucket) >= quota
+        if (held := sum(first <= bucket <= last for bucket in in_bucket)) >= quota
     )
     inside = [reward for reward in x if first <= bucket_of(reward) <= last]
     return Estimate(sum(inside) / len(inside), fallback=False) if inside else fallback
