@@ -1,8 +1,8 @@
 """Agents that lie, for testbeds: Huber contamination at the source or on the way.
 
 A liar pulls and learns honestly. With probability `contamination` the reward it *tells* is replaced by a draw of a
-fixed distribution Q. In the relay variant it tells its own rewards truthfully but corrupts, with the same probability, each
-message it forwards.
+fixed distribution Q. In the relay variant it tells its own rewards truthfully but corrupts, with the same probability,
+each message it forwards.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How long an encoded frame is, without encoding it: a simulator counts bytes exactly as the daemon sends them.
 
-Every function of a count takes an integer or an array of them.
+Counts, senders, sequence numbers and rounds may be integers or arrays that broadcast: one call sizes a whole run.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ def batch_bytes(kind: Kind, arms: int, count: Whole, *, signed: bool = False) ->
     return (numbers + bins) * (count > 0)
 
 
-def header_bytes(*, sender: int, incarnation: int, sequence: int, round_: int, flags: int = 0) -> int:
+def header_bytes(*, sender: Whole, incarnation: int, sequence: Whole, round_: Whole, flags: int = 0) -> Whole:
     """Length of a frame without batches."""
-    numbers = (VERSION, sender, incarnation, sequence, round_, flags)
-    return 1 + sum(map(integer_bytes, numbers)) + binary_bytes(RUN_BYTES) + 1
+    fixed = 1 + integer_bytes(VERSION) + binary_bytes(RUN_BYTES) + integer_bytes(incarnation) + integer_bytes(flags) + 1
+    return integer_bytes(sender) + integer_bytes(sequence) + integer_bytes(round_) + fixed
 
 
 def frame_bytes(
     kind: Kind,
     arms: int,
-    count: int,
+    count: Whole,
     *,
-    sender: int,
+    sender: Whole,
     incarnation: int,
-    sequence: int,
-    round_: int,
+    sequence: Whole,
+    round_: Whole,
     flags: int = 0,
     signed: bool = False,
-) -> int:
+) -> Whole:
     """Length of a frame with `count` messages of one kind, without its topic."""
     header = header_bytes(sender=sender, incarnation=incarnation, sequence=sequence, round_=round_, flags=flags)
     return header + batch_bytes(kind, arms, count, signed=signed)

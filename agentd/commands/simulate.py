@@ -1,0 +1,66 @@
+"""agentd simulate: a testbed in memory."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import click
+
+from agentd.commands.options import FROM_ENVIRONMENT, testbed_options, testbed_settings
+from agentd.commands.scenario import Scenario, make_scenario
+from agentd.commands.summary import banner, manifest, summarise, table
+from agentd.rundir import RunDirectory
+from agentd.simulate.engine import run_vector
+from agentd.simulate.network import run_agents
+from agentd.simulate.spec import Outcome
+
+
+@click.command(context_settings=FROM_ENVIRONMENT)
+@testbed_options
+@click.option(
+    "--engine",
+    type=click.Choice(["agents", "vector"]),
+    default="vector",
+    show_default=True,
+    help="Core agents on an in-memory network, or all agents vectorised; the pulls are the same.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+def simulate(engine: str, as_json: bool, run_dir: str | None, **flags: Any) -> None:
+    r"""Run a testbed in memory: the same algorithms, graph, arms and noise as `agentd up`, without processes.
+
+    \b
+    agentd simulate --agents 200 --edge-probability 0.1 --algorithm private-ucb --seed 7
+    """
+    scenario = make_scenario(testbed_settings(**flags))
+    directory = RunDirectory.create(run_dir, f"simulate-{scenario.settings.algorithm}")
+    if not as_json:
+        click.echo(banner(scenario))
+    started = time.perf_counter()
+    outcome = _run(scenario, engine, quiet=as_json)
+    wall_s = time.perf_counter() - started
+    summary = write_run(directory, scenario, outcome, wall_s, runtime=f"simulate/{engine}")
+    click.echo(json.dumps(summary) if as_json else table(summary, directory.path))
+
+
+def _run(scenario: Scenario, engine: str, *, quiet: bool) -> Outcome:
+    if engine == "agents":
+        return run_agents(scenario.spec)
+    with click.progressbar(length=scenario.spec.rounds, label="rounds", hidden=quiet) as bar:
+        return run_vector([scenario.spec], progress=lambda _round: bar.update(1))[0]
+
+
+def write_run(
+    directory: RunDirectory, scenario: Scenario, outcome: Outcome, wall_s: float, runtime: str
+) -> dict[str, Any]:
+    """Fill the run directory; returns the summary."""
+    from topology.files import to_node_link
+
+    summary = summarise(scenario, outcome, wall_s)
+    directory.write_json("manifest.json", manifest(scenario, runtime))
+    directory.write_json("topology.json", to_node_link(scenario.graph))
+    directory.write_pulls(outcome.arm, outcome.reward)
+    directory.write_regret(outcome.arm, scenario.spec.arms.means, f"Group regret, {scenario.settings.algorithm}")
+    directory.write_json("summary.json", summary)
+    return summary

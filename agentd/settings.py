@@ -1,0 +1,150 @@
+"""What a testbed or a simulation is asked to be: frozen, validated once, all faults reported together.
+
+Precedence, from strong to weak: a flag, an AGENTD_* variable, the TOML file of `--config`, the default below. The
+command line merges the first three (click does it) and hands the result here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from agentd.core.chance import SEED_LIMIT
+from agentd.core.estimate import ESTIMATORS
+from agentd.core.lies import Attack
+from agentd.core.message import MAX_AGENT_ID, MAX_ARMS, MAX_LIFETIME, MAX_TRIAL
+from agentd.core.policy import ALGORITHMS, PolicySettings
+from agentd.errors import SettingsError
+
+REWARDS = ("bernoulli", "beta", "uniform", "normal")
+MIN_EPSILON = 1e-6
+"""Below this a first release needs more pulls than any agent lives to make."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestbedSettings:
+    """Agents, arms, algorithm: everything that decides what a run does."""
+
+    __test__ = False  # not a test class, whatever pytest makes of the name
+
+    agents: int = 20
+    edge_probability: float = 0.3
+    topology: str | None = None
+    """A graph file instead of a drawn Erdős–Rényi graph."""
+    algorithm: str = "private-ucb"
+    policies: Mapping[int, str] = field(default_factory=dict)
+    """Algorithms of single agents that differ from the rest."""
+    rounds: int = 1000
+    gamma: str = "half"
+    """Hops a message lives: a number, or half or full of the graph's diameter."""
+    arms: tuple[float, ...] = ()
+    random_arms: int = 5
+    arm_range: tuple[float, float] = (0.0, 1.0)
+    """Where the means of random arms are drawn from."""
+    reward: str = "bernoulli"
+    epsilon: float = 1.0
+    v: float = 1.1
+    sigma: float = 0.5
+    estimator: str = "trimmed"
+    byzantine: int = 0
+    contamination: float = 1e-3
+    attack: str = "worst"
+    seed: int | None = None
+    """None: rewards from a fresh seed, noise from the operating system."""
+
+    def __post_init__(self) -> None:
+        if faults := list(self._faults()):
+            raise SettingsError("; ".join(faults))
+
+    @property
+    def arm_count(self) -> int:
+        """The number of arms, K."""
+        return len(self.arms) or self.random_arms
+
+    @property
+    def policy(self) -> PolicySettings:
+        """The part the algorithms read."""
+        return PolicySettings(
+            arms=self.arm_count,
+            epsilon=self.epsilon,
+            v=self.v,
+            contamination=self.contamination,
+            sigma=self.sigma,
+            estimator=self.estimator,
+        )
+
+    def lifetime(self, diameter: int) -> int:
+        """γ as a number of hops."""
+        if self.gamma == "full":
+            return diameter
+        return math.ceil(diameter / 2) if self.gamma == "half" else int(self.gamma)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for the manifest."""
+        plain = asdict(self)
+        plain["policies"] = {str(agent): name for agent, name in self.policies.items()}
+        return plain
+
+    def _faults(self) -> Iterator[str]:
+        yield from _size_faults(self)
+        yield from _arm_faults(self)
+        yield from _algorithm_faults(self)
+        yield from _liar_faults(self)
+        if self.seed is not None and not 0 <= self.seed < SEED_LIMIT:
+            yield f"--seed must be in [0, 2^64), got {self.seed}"
+
+
+def _size_faults(s: TestbedSettings) -> Iterator[str]:
+    if not 1 <= s.agents <= MAX_AGENT_ID + 1:
+        yield f"--agents must be in 1…{MAX_AGENT_ID + 1}, got {s.agents}"
+    if not 0.0 <= s.edge_probability <= 1.0:
+        yield f"--edge-probability must be in [0, 1], got {s.edge_probability}"
+    if not 1 <= s.rounds <= MAX_TRIAL:
+        yield f"--rounds must be in 1…{MAX_TRIAL}, got {s.rounds}"
+    if s.gamma not in ("half", "full") and not (s.gamma.isascii() and s.gamma.isdigit()):
+        yield f"--gamma must be a number of hops ≥ 0, 'half' or 'full', got {s.gamma!r}"
+    elif s.gamma.isdigit() and int(s.gamma) > MAX_LIFETIME:
+        yield f"--gamma must be at most {MAX_LIFETIME}, got {s.gamma}"
+
+
+def _arm_faults(s: TestbedSettings) -> Iterator[str]:
+    low, high = s.arm_range
+    if not 1 <= s.arm_count <= MAX_ARMS:
+        yield f"the number of arms must be in 1…{MAX_ARMS}, got {s.arm_count}"
+    for number, mean in enumerate(s.arms):
+        if not 0.0 <= mean <= 1.0:
+            yield f"--arms: the mean of arm {number} must be in [0, 1], got {mean}"
+    if not 0.0 <= low <= high <= 1.0:
+        yield f"--arm-range must lie within [0, 1], low before high, got {low}…{high}"
+    if s.reward not in REWARDS:
+        yield f"--reward must be one of {', '.join(REWARDS)}, got {s.reward!r}"
+
+
+def _algorithm_faults(s: TestbedSettings) -> Iterator[str]:
+    for name in [s.algorithm, *s.policies.values()]:
+        if name not in ALGORITHMS:
+            yield f"unknown algorithm {name!r}; choose one of {', '.join(ALGORITHMS)}"
+    for agent in s.policies:
+        if not 0 <= agent < s.agents:
+            yield f"--policy names agent {agent}, but agents are numbered 0…{s.agents - 1}"
+    if not MIN_EPSILON <= s.epsilon < math.inf:
+        yield f"--epsilon must be positive (at least {MIN_EPSILON:g}) and finite, got {s.epsilon}"
+    if not 1.0 < s.v < 1.5:
+        yield f"--v must lie strictly between 1 and 1.5, got {s.v}"
+    if not 0.0 < s.sigma < math.inf:
+        yield f"--sigma must be positive and finite, got {s.sigma}"
+    if s.estimator not in ESTIMATORS:
+        yield f"unknown estimator {s.estimator!r}; choose one of {', '.join(ESTIMATORS)}"
+
+
+def _liar_faults(s: TestbedSettings) -> Iterator[str]:
+    if not 0 <= s.byzantine <= s.agents:
+        yield f"--byzantine must be in 0…{s.agents} (the number of agents), got {s.byzantine}"
+    if not 0.0 <= s.contamination <= 1.0:
+        yield f"--contamination must be a probability in [0, 1], got {s.contamination}"
+    try:
+        Attack.parse(s.attack)
+    except ValueError as fault:
+        yield str(fault)

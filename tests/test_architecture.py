@@ -1,0 +1,86 @@
+"""The rules of the house: who may import whom, and that the core stays pure."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted(path for package in ("agentd", "topology", "deploy") for path in (ROOT / package).rglob("*.py"))
+
+ALLOWED = {
+    "agentd.core": {"agentd.core"},
+    "agentd.wire": {"agentd.core", "agentd.wire", "agentd.errors"},
+    "agentd.environment": {"agentd.core", "agentd.wire", "agentd.environment", "agentd.errors", "agentd.shell"},
+    "agentd.shell": {"agentd.core", "agentd.wire", "agentd.shell", "agentd.errors", "agentd.settings"},
+    "agentd.simulate": {"agentd.core", "agentd.wire", "agentd.simulate", "agentd.environment", "agentd.errors"},
+    "topology": {"topology"},
+}
+"""For each layer, the packages of ours that it may import."""
+
+IMPURE = {
+    "asyncio", "datetime", "io", "logging", "msgpack", "multiprocessing", "os", "pathlib", "random", "signal", "socket",
+    "sqlite3", "structlog", "subprocess", "sys", "tempfile", "threading", "time", "zmq",
+}  # fmt: skip
+"""What would let time, files, the network or global chance into the core."""
+
+
+def imports_of(path: Path) -> list[str]:
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: write imports in full"
+            names.append(node.module or "")
+    return names
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def is_ours(name: str) -> bool:
+    return name.partition(".")[0] in {"agentd", "topology", "deploy"}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module_of)
+def test_imports_go_one_way(path: Path) -> None:
+    module = module_of(path)
+    layer = next((layer for layer in ALLOWED if module == layer or module.startswith(layer + ".")), None)
+    if layer is None:
+        return
+    for name in filter(is_ours, imports_of(path)):
+        assert any(name == allowed or name.startswith(allowed + ".") for allowed in ALLOWED[layer]), (
+            f"{module} must not import {name}"
+        )
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if "core" in p.parts], ids=module_of)
+def test_the_core_is_pure(path: Path) -> None:
+    found = {name.partition(".")[0] for name in imports_of(path)} & IMPURE
+    assert not found, f"{module_of(path)} must stay pure, but imports {sorted(found)}"
+
+
+def test_only_the_command_line_reaches_for_topology_and_deploy() -> None:
+    for path in SOURCES:
+        module = module_of(path)
+        if module.startswith("agentd.") and not module.startswith(("agentd.cli", "agentd.commands")):
+            reached = [n for n in imports_of(path) if n.partition(".")[0] in {"topology", "deploy"}]
+            assert not reached, f"{module} imports {reached}"
+
+
+def test_msgpack_is_imported_in_one_place_only() -> None:
+    users = [module_of(path) for path in SOURCES if any(n.startswith("msgpack") for n in imports_of(path))]
+    assert users == ["agentd.wire.codec"]
+
+
+def test_the_core_draws_nothing_from_numpys_global_generator() -> None:
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and ast.unparse(node).startswith("np.random."):
+                assert node.attr in {"Generator", "Philox"}, f"{module_of(path)} uses np.random.{node.attr}"
