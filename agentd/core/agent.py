@@ -46,7 +46,7 @@ class Agent:
         self.trial = trial
         """The last trial whose reward is in; an agent that lost its state starts from where the environment says."""
         self._origins = Origins(own)
-        self._checks = Checks(arms, self._origins)
+        self._checks = Checks(arms)
         self._gossip = Gossip(self._origins, window=window)
         self._liar = liar
         self._arm: int | None = None
@@ -102,10 +102,10 @@ class Agent:
     def receive(self, batches: Iterable[Batch], latest_trial: int = MAX_TRIAL) -> None:
         """Take in what neighbours said; no honest origin is past `latest_trial`."""
         for batch in by_kind(batches):
-            fresh, renewed = self._gossip.hear(self._checks.judge(batch, latest_trial))
+            fresh, rows, renewed = self._gossip.hear(self._checks.judge(batch, latest_trial))
             if len(renewed):
-                self.policy.forget(self._origins.rows(renewed))
-            self._checks.remember(fresh)
+                self.policy.forget(renewed)
+            fresh, rows = self._checks.continues(fresh, rows)
             if len(fresh):
                 self.heard += len(fresh)
-                self.policy.learn(fresh, self._origins.rows(fresh.origin))
+                self.policy.learn(fresh, rows)

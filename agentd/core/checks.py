@@ -1,7 +1,7 @@
 """What an honest message can look like; everything else is the sender's fault.
 
-Checks see every copy before gossip does, so that a forgery can neither be counted nor take the place of the real
-message. A row that fails is dropped and counted under one reason:
+`judge` sees every copy before gossip does, so that a forgery can neither be counted nor take the place of the real
+message. `continues` sees what gossip found to be new. A row that fails is dropped and counted under one reason:
 
     head       a number outside its range, or more life than its origin gave it
     future     a trial that its origin cannot have reached yet
@@ -30,7 +30,7 @@ from agentd.core.message import (
     Kind,
     body_width,
 )
-from agentd.core.origins import Origins, grown
+from agentd.core.origins import grown
 
 Mask = NDArray[np.bool_]
 
@@ -41,11 +41,10 @@ MAX_GAP = 4
 
 
 class Checks:
-    """Judges copies of messages; remembers the newest accepted body of each origin."""
+    """Judges messages; remembers the newest accepted body of each origin."""
 
-    def __init__(self, arms: int, origins: Origins) -> None:
+    def __init__(self, arms: int) -> None:
         self._arms = arms
-        self._origins = origins
         self._history = {kind: _History(body_width(kind, arms)) for kind in Kind if kind.cumulative}
         self.dropped: Counter[str] = Counter()
 
@@ -56,16 +55,14 @@ class Checks:
             return batch.rows(np.zeros(len(batch), dtype=np.bool_))
         batch = self._keep(batch, _plausible_head(batch), "head")
         batch = self._keep(batch, batch.trial <= latest_trial, "future")
-        batch = self._keep(batch, _BODY_CHECKS[batch.kind](batch, self._arms), "body")
-        if batch.kind.cumulative:
-            rows = self._origins.rows(batch.origin)
-            batch = self._keep(batch, self._history[batch.kind].consistent(batch, rows), "history")
-        return batch
+        return self._keep(batch, _BODY_CHECKS[batch.kind](batch, self._arms), "body")
 
-    def remember(self, batch: Batch) -> None:
-        """Note accepted bodies as what later ones of the same origin must continue."""
-        if batch.kind.cumulative and len(batch):
-            self._history[batch.kind].note(batch, self._origins.rows(batch.origin), self._origins.room)
+    def continues(self, batch: Batch, rows: Columns) -> tuple[Batch, Columns]:
+        """Those of the new messages that continue what their origins (at `rows`) said before; they are remembered."""
+        if not batch.kind.cumulative or not len(batch):
+            return batch, rows
+        honest = self._history[batch.kind].continued_by(batch, rows)
+        return self._keep(batch, honest, "history"), rows if honest.all() else rows[honest]
 
     def _keep(self, batch: Batch, honest: Mask, reason: str) -> Batch:
         if honest.all():
@@ -82,43 +79,34 @@ class _History:
         self._incarnation = np.full(0, -1, dtype=np.int64)
         self._body = np.zeros((0, width), dtype=np.int64)
 
-    def consistent(self, batch: Batch, rows: Columns) -> Mask:
-        """Pulls only grow, and a release that was not renewed keeps its value."""
-        verdict = np.ones(len(batch), dtype=np.bool_)
-        known = np.flatnonzero((rows >= 0) & (rows < len(self._trial)))
-        where = rows[known]
-        newer = (batch.trial[known] > self._trial[where]) & (batch.incarnation[known] == self._incarnation[where])
-        known, where = known[newer], where[newer]
-        verdict[known] = _CONTINUES[batch.kind](self._body[where], batch.body[known])
-        return verdict
+    def continued_by(self, batch: Batch, rows: Columns) -> Mask:
+        """Pulls only grow, and a release that was not renewed keeps its value; what is newest is noted."""
+        self._make_room(int(rows.max()) + 1)
+        same_life = batch.incarnation == self._incarnation[rows]
+        newer = same_life & (batch.trial > self._trial[rows])
+        honest: Mask = ~newer | _CONTINUES[batch.kind](self._body[rows], batch.body)
+        noted = np.flatnonzero(honest & (newer | ~same_life))
+        if len(noted) > 1:  # of several new messages of one origin the newest is written last
+            noted = noted[np.argsort(batch.trial[noted], kind="stable")]
+        self._trial[rows[noted]] = batch.trial[noted]
+        self._incarnation[rows[noted]] = batch.incarnation[noted]
+        self._body[rows[noted]] = batch.body[noted]
+        return honest
 
-    def note(self, batch: Batch, rows: Columns, room: int) -> None:
-        """Keep the newest of the accepted bodies per origin."""
-        self._trial = grown(self._trial, room)
-        self._incarnation = grown(self._incarnation, room, -1)
-        self._body = grown(self._body, room)
-        order = np.lexsort((batch.trial, batch.incarnation))  # the newest is written last
-        newer = (batch.incarnation[order] > self._incarnation[rows[order]]) | (
-            batch.trial[order] > self._trial[rows[order]]
-        )
-        order = order[newer]
-        self._trial[rows[order]] = batch.trial[order]
-        self._incarnation[rows[order]] = batch.incarnation[order]
-        self._body[rows[order]] = batch.body[order]
+    def _make_room(self, size: int) -> None:
+        if size > len(self._trial):
+            self._trial = grown(self._trial, 2 * size)
+            self._incarnation = grown(self._incarnation, 2 * size, -1)
+            self._body = grown(self._body, 2 * size)
+
+
+_LEAST = np.array([0, 0, 1, 1, 1])
+_MOST = np.array([MAX_AGENT_ID, MAX_INCARNATION, MAX_TRIAL, MAX_LIFETIME, MAX_LIFETIME])
+"""The ranges of origin, incarnation, trial, lifetime and life."""
 
 
 def _plausible_head(batch: Batch) -> Mask:
-    verdict: Mask = (
-        (batch.origin >= 0)
-        & (batch.origin <= MAX_AGENT_ID)
-        & (batch.incarnation >= 0)
-        & (batch.incarnation <= MAX_INCARNATION)
-        & (batch.trial >= 1)
-        & (batch.trial <= MAX_TRIAL)
-        & (batch.life >= 1)
-        & (batch.life <= batch.lifetime)
-        & (batch.lifetime <= MAX_LIFETIME)
-    )
+    verdict: Mask = ((batch.head >= _LEAST) & (batch.head <= _MOST)).all(axis=1) & (batch.life <= batch.lifetime)
     return verdict
 
 

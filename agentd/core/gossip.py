@@ -31,12 +31,13 @@ calls.
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agentd.core.message import Batch, Columns, by_kind
-from agentd.core.origins import Origins, grown
+from agentd.core.origins import ABSENT, OWN, Origins, grown
 
 WINDOW = 128
 """Trials per origin that are remembered; larger than any delay a message survives in practice."""
@@ -45,6 +46,17 @@ MAX_QUEUED = 1 << 16
 
 _REDUNDANT = frozenset({"duplicate", "own"})
 """What flooding repeats by its nature; counted apart from what was lost."""
+
+
+class Heard(NamedTuple):
+    """What a call of `Gossip.hear` brought."""
+
+    fresh: Batch
+    """Messages never heard before."""
+    rows: Columns
+    """Their origins' rows in per-origin tables."""
+    renewed: Columns
+    """Rows of the origins that came back under a new incarnation."""
 
 
 class Gossip:
@@ -64,14 +76,15 @@ class Gossip:
         self.dropped: Counter[str] = Counter()
         self.redundant: Counter[str] = Counter()
 
-    def hear(self, batch: Batch) -> tuple[Batch, Columns]:
-        """Take in copies of messages; return those that count, and the origins that came back as someone new."""
+    def hear(self, batch: Batch) -> Heard:
+        """Take in copies of messages; tell which count, and which origins came back as someone new."""
         batch, rows = self._known_origins(batch)
         batch, rows, renewed = self._renew(batch, rows)
         batch, rows = self._advance(batch, rows)
         best, known = self._best_copies(batch, rows * self._window + batch.trial % self._window)
         self._enqueue(batch.rows(best & (batch.life > 1)))
-        return batch.rows(best & (known == 0)), renewed
+        fresh = best & (known == 0)
+        return Heard(batch.rows(fresh), rows[fresh], renewed)
 
     def take_relays(self) -> list[Batch]:
         """What is to be forwarded in the next frame, with one hop less to live."""
@@ -83,9 +96,8 @@ class Gossip:
         self._grow(self._origins.room)
         if (rows >= 0).all():
             return batch, rows
-        own = batch.origin == self._origins.own
-        self._count("own", own)
-        return self._keep(batch, rows, rows >= 0, "origins", ~own)
+        self._count("own", rows == OWN)
+        return self._keep(batch, rows, rows >= 0, "origins", rows == ABSENT)
 
     def _grow(self, room: int) -> None:
         if len(self._newest) < room:
@@ -105,7 +117,7 @@ class Gossip:
         self._newest[rows[newer]] = 0
         self._ring_trial[rows[newer]] = 0
         self._ring_life[rows[newer]] = 0
-        renewed = np.unique(batch.origin[newer & (known >= 0)])
+        renewed = np.unique(rows[newer & (known >= 0)])
         current = batch.incarnation == self._incarnation[rows]
         batch, rows = self._keep(batch, rows, current, "incarnation", ~current)
         return batch, rows, renewed

@@ -12,15 +12,19 @@ from agentd.core.message import MAX_AGENT_ID, Columns
 
 MAX_ORIGINS = 4096
 ABSENT = -1
+"""The row of an origin that there is no room for."""
+OWN = -2
+"""The row of the agent itself, which needs no memory of what it said."""
 
 
 class Origins:
-    """The rows of the origins one agent has heard of; the agent itself never gets one."""
+    """The rows of the origins one agent has heard of."""
 
     def __init__(self, own: int, limit: int = MAX_ORIGINS) -> None:
         self.own = own
         self._limit = limit
-        self._row_of = np.full(64, ABSENT, dtype=np.int64)
+        self._row_of = np.full(max(64, own + 1), ABSENT, dtype=np.int64)
+        self._row_of[own] = OWN
         self._count = 0
 
     def __len__(self) -> int:
@@ -32,20 +36,16 @@ class Origins:
         return max(8, 1 << (self._count - 1).bit_length()) if self._count else 8
 
     def rows(self, origins: Columns) -> Columns:
-        """The row of each origin, new origins admitted; ABSENT for the agent itself and where there is no room."""
+        """The row of each origin, new origins admitted; OWN for the agent itself, ABSENT where there is no room."""
         if len(origins) and (top := int(origins.max())) >= len(self._row_of):
             self._row_of = grown(self._row_of, min(2 * top, MAX_AGENT_ID + 1), ABSENT)
-        rows = self._row_of[origins]
-        if (rows < 0).any():
-            for origin in np.unique(origins[rows < 0]).tolist():
-                self._admit(origin)
+        rows: Columns = self._row_of[origins]
+        if self._count < self._limit and (rows == ABSENT).any():
+            for origin in np.unique(origins[rows == ABSENT])[: self._limit - self._count].tolist():
+                self._row_of[origin] = self._count
+                self._count += 1
             rows = self._row_of[origins]
         return rows
-
-    def _admit(self, origin: int) -> None:
-        if origin != self.own and self._count < self._limit:
-            self._row_of[origin] = self._count
-            self._count += 1
 
 
 def grown(array: Columns, size: int, fill: int = 0) -> Columns:

@@ -22,7 +22,6 @@ from agentd.simulate.columns import (
     Alone,
     AlonePrivate,
     ColumnPolicy,
-    Floats,
     Ints,
     Layout,
     Together,
