@@ -54,7 +54,8 @@ class Checks:
             self.dropped["shape"] += len(batch)
             return batch.rows(np.zeros(len(batch), dtype=np.bool_))
         batch = self._keep(batch, _plausible_head(batch), "head")
-        batch = self._keep(batch, batch.trial <= latest_trial, "future")
+        if len(batch) and int(batch.trial.max()) > latest_trial:
+            batch = self._keep(batch, batch.trial <= latest_trial, "future")
         return self._keep(batch, _BODY_CHECKS[batch.kind](batch, self._arms), "body")
 
     def continues(self, batch: Batch, rows: Columns) -> tuple[Batch, Columns]:
