@@ -1,0 +1,136 @@
+"""Frames and messages that several tests of the wire share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from agentd.core.message import Batch, Kind, Message, batch_of, body_width
+from agentd.wire.environment import (
+    EnvironmentMessage,
+    Hello,
+    Noted,
+    Ping,
+    Pong,
+    Pull,
+    Refusal,
+    Refused,
+    Report,
+    Reward,
+    Welcome,
+)
+from agentd.wire.frame import GOODBYE, GREETING, Frame
+
+RUN = bytes.fromhex("00112233445566ff")
+NUMBER_OF_TYPE = {Hello: 1, Welcome: 2, Pull: 3, Reward: 4, Report: 5, Noted: 6, Ping: 7, Pong: 8, Refused: 9}
+
+
+def a_frame(*batches: Batch, arms: int = 2, flags: int = 0, sender: int = 3, sequence: int = 301) -> Frame:
+    return Frame(RUN, sender, 1, sequence, 300, flags, batches, arms)
+
+
+def documented_frame() -> Frame:
+    """The frame that PROTOCOL.md explains byte by byte."""
+    return a_frame(batch_of(Kind.RELEASED, [Message(7, 300, 1, (200, 150, 90_000_000, 0, 0, 0), 2, 1)]))
+
+
+def random_batch(draw: np.random.Generator, kind: Kind, arms: int, count: int, *, signed: bool = False) -> Batch:
+    """Rows that any honest or dishonest peer could send; the wire does not judge bodies."""
+    lifetime = draw.integers(1, 1 << 16, count)
+    head = [
+        draw.integers(0, 1 << 16, count),
+        draw.integers(0, 1 << 53, count),
+        draw.integers(1, 1 << 30, count),
+        lifetime,
+        1 + draw.integers(0, 1 << 16, count) % lifetime,
+    ]
+    per_arm = kind is not Kind.SAMPLE
+    limits = {Kind.RELEASED: (32, 32, -63), Kind.TOTALS: (32, -63), Kind.SAMPLE: (16, 32)}[kind]
+    columns = [
+        draw.integers(0 if bits > 0 else -(1 << -bits), (1 << abs(bits)) - 1, count, dtype=np.int64)
+        for _ in range(arms if per_arm else 1)
+        for bits in limits
+    ]
+    body = np.stack(columns, axis=1)
+    assert body.shape == (count, body_width(kind, arms))
+    signature = draw.integers(0, 256, (count, 64 * signed), dtype=np.uint8)
+    return Batch(kind, np.stack(head, axis=1), body, signature)
+
+
+def sample_frames() -> dict[str, Frame]:
+    """One frame of each sort, by name."""
+    draw = np.random.default_rng(20261116)
+    released, totals, sample = (random_batch(draw, kind, 2, 3) for kind in Kind)
+    limits = Message(65535, (1 << 30) - 1, 65535, (2**32 - 1, 2**32 - 1, -(2**63)), 65535, (1 << 53) - 1)
+    return {
+        "documented": documented_frame(),
+        "empty": a_frame(),
+        "goodbye": a_frame(flags=GOODBYE),
+        "goodbye with messages": a_frame(released, flags=GOODBYE),
+        "greeting before the first frame": Frame(RUN, 0, 0, 0, 0, GREETING, (), 0),
+        "every number as large as it may be": Frame(
+            b"\xff" * 8, 65535, 2**53 - 1, 2**53 - 1, 2**30 - 1, GOODBYE, (batch_of(Kind.RELEASED, [limits]),), 1
+        ),
+        "every kind": a_frame(released, totals, sample),
+        "signed": a_frame(random_batch(draw, Kind.TOTALS, 2, 2, signed=True)),
+        "signed and unsigned of one kind": a_frame(released, random_batch(draw, Kind.RELEASED, 2, 1, signed=True)),
+        "more than 255 bytes of heads": a_frame(random_batch(draw, Kind.SAMPLE, 5, 15), arms=5),
+    }
+
+
+def sample_messages() -> dict[str, EnvironmentMessage]:
+    """One message of each type, as PROTOCOL.md shows them, and some at the limits."""
+    return {
+        "HELLO": Hello(3, 1),
+        "WELCOME": Welcome(RUN, 5, 0.0, 1.0, 1000, 1),
+        "PULL": Pull(3, 1, 4),
+        "REWARD": Reward(1, 4, 1 << 20),
+        "REPORT": Report(3, 200, 4000, 409600, (("stale", 2),), 4660000, False),
+        "NOTED": Noted(200),
+        "PING": Ping(),
+        "PONG": Pong(),
+        "REFUSED": Refused(Refusal.TRIAL_CONFLICT, "trial 1 was arm 4"),
+        "WELCOME without end": Welcome(RUN, 1024, -1e300, 1e300, 0, 1 << 30),
+        "REPORT with most reasons": Report(
+            65535, 0, 2**53 - 1, 0, tuple((f"reason-{n:02}" + "é" * 23, n) for n in range(32)), 0, True
+        ),
+        "REFUSED with the longest text": Refused(Refusal.RUN_OVER, "ü" * 200),
+    }
+
+
+def shown_frame(frame: Frame) -> dict:
+    """A frame as vectors.json shows it."""
+    return {
+        "run": frame.run.hex(),
+        "sender": frame.sender,
+        "incarnation": frame.incarnation,
+        "sequence": frame.sequence,
+        "round": frame.round,
+        "flags": frame.flags,
+        "batches": [
+            {
+                "tag": int(batch.kind),
+                "arms": frame.arms,
+                "messages": [
+                    {
+                        "origin": message.origin,
+                        "incarnation": message.incarnation,
+                        "trial": message.trial,
+                        "lifetime": message.lifetime,
+                        "life": message.life,
+                        "body": list(message.body),
+                        "signature": signature.tobytes().hex(),
+                    }
+                    for message, signature in zip(batch.messages(), batch.signature, strict=True)
+                ],
+            }
+            for batch in frame.batches
+        ],
+    }
+
+
+def shown_message(message: EnvironmentMessage) -> dict:
+    """A message to or from the environment as vectors.json shows it."""
+    fields = [getattr(message, name) for name in message.__slots__]
+    shown = {bytes: lambda v: v.hex(), tuple: lambda v: [list(pair) for pair in v], bool: int, Refusal: int}
+    plain = [shown.get(type(value), lambda v: v)(value) for value in fields]
+    return {"type": NUMBER_OF_TYPE[type(message)], "fields": plain}
