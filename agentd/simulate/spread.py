@@ -55,7 +55,7 @@ class Spread:
     """
 
     def __init__(self, specs: Sequence[RunSpec], rows: int, halves: int = 1) -> None:
-        self.lags = max(spec.gamma for spec in specs)
+        self.lags = max(_reach(spec) for spec in specs)
         self._halves = halves
         self._origins = -(-specs[0].network.agents // halves)
         self._matrices = [[_stacked(spec, version, halves) for version in range(halves)] for spec in specs]
@@ -80,6 +80,8 @@ class Spread:
 
     def arrive(self, trial: int, into: Floats) -> None:
         """Put what arrives everywhere before `trial` in `into`, zero so far, of shape (half, row, run, agent)."""
+        if not self.lags:
+            return
         for run, versions in enumerate(self._matrices):
             rows = sorted({row for active in self._active for row in active[run]})
             for half in range(self._halves):
@@ -92,6 +94,11 @@ class Spread:
                         np.dot(said[row], matrix, out=into[half, row, run])
 
 
+def _reach(spec: RunSpec) -> int:
+    """How far a message of this run really gets; a γ beyond the diameter must not cost matrices of zeros."""
+    return min(spec.gamma, spec.network.diameter)
+
+
 def _stacked(spec: RunSpec, version: int, halves: int) -> Floats:
     """The 0/1 matrices of the pairs at distance 1…γ, one above the other: origins down, receivers across.
 
@@ -99,8 +106,8 @@ def _stacked(spec: RunSpec, version: int, halves: int) -> Floats:
     """
     agents = spec.network.agents
     origins = -(-agents // halves)
-    stacked = np.zeros((spec.gamma, origins, agents))
+    stacked = np.zeros((_reach(spec), origins, agents))
     for lag, matrix in enumerate(stacked, start=1):
         mine = spec.network.distances[(version ^ lag) % halves :: halves] == lag
         matrix[: len(mine)] = mine
-    return stacked.reshape(spec.gamma * origins, agents)
+    return stacked.reshape(_reach(spec) * origins, agents)
