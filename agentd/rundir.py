@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from agentd.environment.regret import regret_curve
 from agentd.errors import ConfigurationError
-from agentd.simulate.plots import Curve, plain_svg
+from agentd.simulate.plain_svg import plain_svg
+from agentd.simulate.plots import Curve
 
 DEFAULT_PLACE = "runs"
 

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from agentd.errors import SettingsError
-from agentd.simulate.plots import PALETTE, Curve, _number, _ticks, plain_svg, plot_regret, plot_sweep
+from agentd.simulate.plain_svg import _ticks, plain_svg
+from agentd.simulate.plots import PALETTE, Curve, number_text, plot_regret, plot_sweep
 
 ROUNDS = np.arange(1.0, 2001.0)
 SVG = "{http://www.w3.org/2000/svg}"
@@ -40,7 +41,7 @@ class Recorder:
     """Collects what was drawn, by replacing the writing of the figure."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from matplotlib.figure import Figure  # noqa: PLC0415 - only these tests need it
+        from matplotlib.figure import Figure
 
         monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: setattr(self, "axes", figure.axes[0]))
 
@@ -79,7 +80,7 @@ def test_the_png_is_optional(tmp_path: Path) -> None:
 
 
 def test_a_figure_ignores_the_users_style(tmp_path: Path) -> None:
-    import matplotlib as mpl  # noqa: PLC0415
+    import matplotlib as mpl
 
     plot_regret([curve()], tmp_path / "before.svg", title="Regret")
     with mpl.rc_context({"axes.facecolor": "black", "font.size": 30}):
@@ -157,7 +158,8 @@ def test_without_matplotlib_a_figure_is_refused_with_the_cure(monkeypatch: pytes
 def test_importing_the_module_and_drawing_plainly_load_no_plotting_library() -> None:
     script = (
         "import sys, numpy as np\n"
-        "from agentd.simulate.plots import Curve, plain_svg\n"
+        "from agentd.simulate.plain_svg import plain_svg\n"
+        "from agentd.simulate.plots import Curve\n"
         "plain_svg([Curve('a', np.arange(3.0), np.arange(3.0))], 'T')\n"
         "sys.exit('matplotlib' in sys.modules)\n"
     )
@@ -285,4 +287,4 @@ def test_ticks_are_round_numbers_within_the_range(low: float, high: float, expec
     [(0.0, "0"), (12.0, "12"), (1234567.8, "1,234,568"), (0.30000000000000004, "0.3"), (math.inf, "∞")],
 )
 def test_numbers_are_written_for_people(value: float, expected: str) -> None:
-    assert _number(value) == expected
+    assert number_text(value) == expected
