@@ -12,7 +12,7 @@ from agentd.commands.options import FROM_ENVIRONMENT, testbed_options, testbed_s
 from agentd.commands.scenario import Scenario, make_scenario
 from agentd.commands.summary import banner, manifest, summarise, table
 from agentd.rundir import RunDirectory
-from agentd.simulate.engine import run_vector
+from agentd.simulate.engine import refuse_what_needs_agents, run_vector
 from agentd.simulate.network import run_agents
 from agentd.simulate.spec import Outcome
 
@@ -34,6 +34,8 @@ def simulate(engine: str, as_json: bool, run_dir: str | None, **flags: Any) -> N
     agentd simulate --agents 200 --edge-probability 0.1 --algorithm private-ucb --seed 7
     """
     scenario = make_scenario(testbed_settings(**flags))
+    if engine == "vector":
+        refuse_what_needs_agents([scenario.spec])
     directory = RunDirectory.create(run_dir, f"simulate-{scenario.settings.algorithm}")
     if not as_json:
         click.echo(banner(scenario))

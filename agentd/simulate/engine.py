@@ -44,8 +44,8 @@ Progress = Callable[[int], None]
 
 
 def run_vector(specs: Sequence[RunSpec], progress: Progress | None = None) -> list[Outcome]:
-    """Carry out runs that differ in seed, graph, γ, arms and liars, but not in size or algorithm."""
-    _refuse_what_needs_agents(specs)
+    """Carry out runs that differ in seed, graph, γ, arms and liars, but not in size, algorithm or attack."""
+    refuse_what_needs_agents(specs)
     layout = Layout(specs)
     policy = _COLUMN_POLICIES[specs[0].algorithm](layout)
     dealer, teller = _Dealer(layout), _Teller(layout)
@@ -66,16 +66,16 @@ def run_vector(specs: Sequence[RunSpec], progress: Progress | None = None) -> li
     return outcomes
 
 
-def _refuse_what_needs_agents(specs: Sequence[RunSpec]) -> None:
-    first = specs[0]
-    shapes = {(s.network.agents, s.arms.count, s.rounds, s.algorithm, s.policy, s.arms.kind) for s in specs}
+def refuse_what_needs_agents(specs: Sequence[RunSpec]) -> None:
+    """Raise for runs that this engine cannot carry out; cheap, so that a command can ask before it begins."""
+    shapes = {(s.network.agents, s.arms.count, s.rounds, s.algorithm, s.policy, s.arms.kind, s.attack) for s in specs}
     if len(shapes) != 1:
-        raise ValueError("runs side by side must agree in agents, arms, rounds, algorithm and its settings")
+        raise ValueError("runs side by side must agree in agents, arms, rounds, algorithm, its settings and the attack")
     if any(spec.overrides for spec in specs):
         raise SettingsError(
             "the vector engine runs one algorithm for all agents; use --engine agents for --policy overrides"
         )
-    if first.liars and first.attack.on_relay:
+    if any(spec.liars and spec.attack.on_relay for spec in specs):
         raise SettingsError("the vector engine cannot corrupt messages on their way; use --engine agents")
 
 
