@@ -11,7 +11,7 @@ import click
 from agentd.commands.options import FROM_ENVIRONMENT, testbed_options, testbed_settings
 from agentd.commands.scenario import Scenario, make_scenario
 from agentd.commands.summary import banner, manifest, summarise, table
-from agentd.rundir import RunDirectory
+from agentd.rundir import RunDirectory, finite
 from agentd.simulate.engine import refuse_what_needs_agents, run_vector
 from agentd.simulate.network import run_agents
 from agentd.simulate.spec import Outcome
@@ -43,7 +43,7 @@ def simulate(engine: str, as_json: bool, run_dir: str | None, **flags: Any) -> N
     outcome = _run(scenario, engine, quiet=as_json)
     wall_s = time.perf_counter() - started
     summary = write_run(directory, scenario, outcome, wall_s, runtime=f"simulate/{engine}")
-    click.echo(json.dumps(summary) if as_json else table(summary, directory.path))
+    click.echo(json.dumps(finite(summary), ensure_ascii=False) if as_json else table(summary, directory.path))
 
 
 def _run(scenario: Scenario, engine: str, *, quiet: bool) -> Outcome:
