@@ -118,11 +118,11 @@ class _Reader:
 
     def _require_graph_above(self) -> None:
         if self._above[-2:-1] != ["graph"]:
-            self._refuse(f"a {self._above[-1]} stands outside the graph")
+            self._refuse(f"this {self._above[-1]} stands outside the graph")
 
     def _attribute(self, attributes: dict[str, str], name: str) -> str:
         if name not in attributes:
-            self._refuse(f"a {self._above[-1]} has no {name}")
+            self._refuse(f"this {self._above[-1]} has no {name}")
         return attributes[name]
 
     def _refuse_hyperedge(self, _attributes: dict[str, str]) -> NoReturn:

@@ -19,9 +19,10 @@ Positions = NDArray[np.float64]
 MAX_ARRANGED_NODES = 1500
 """Larger graphs stay on the circle: nobody could read their picture, and the springs cost the square of this."""
 
-_TURNS = 30
+_TURNS = 200
 _WORK = 40_000  # steps times nodes: larger graphs get fewer steps, and look much the same
 _GAP_HOPS = 2  # between components, beyond the longest distance inside one
+_CLOSEST = 0.8  # hops: nodes this far apart are never pushed, or a bent line would be crumpled
 _ELBOW_ROOM = 0.62  # least distance between nodes, as a share of the side of a square with one node's part of the page
 _ROUND = 1.2  # variance along over variance across up to which a shape is left as it lies
 _LATTICE = 0.5  # how well edges agree on two directions before the picture is turned by them
@@ -79,7 +80,8 @@ def _relax(positions: Positions, hops: NDArray[np.float64], steps: int) -> Posit
 
 def _separate(positions: Positions, steps: int) -> Positions:
     """Push nodes apart that would cover each other; the others stay where they are."""
-    least = _ELBOW_ROOM * float(np.sqrt(np.prod(np.ptp(positions, axis=0)) / len(positions)))
+    share = float(np.sqrt(np.prod(np.ptp(positions, axis=0)) / len(positions)))
+    least = min(_ELBOW_ROOM * share, _CLOSEST)
     for _ in range(steps):
         push = np.maximum(least / _apart(positions) - 1.0, 0.0) / 4  # half the gap, from both sides
         np.fill_diagonal(push, 0.0)

@@ -68,7 +68,7 @@ def _node_radius(positions: Positions) -> float:
     apart = np.linalg.norm(positions[:, None, :] - positions[None, :, :], axis=2)
     np.fill_diagonal(apart, np.inf)
     nearest = apart.min(axis=1)
-    return float(np.clip(min(0.45 * np.quantile(nearest, 0.05), 0.34 * np.median(nearest)), 3.0, 20.0))
+    return float(np.clip(min(0.45 * np.quantile(nearest, 0.05), 0.34 * np.median(nearest)), 1.5, 20.0))
 
 
 def _heading(graph: Graph, title: str) -> list[str]:
