@@ -7,6 +7,7 @@ arrives before round t+1. Faults act on frames, as they do on a real link.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ from agentd.simulate.spec import DELTA, NOT_PULLED, Outcome, RunSpec
 
 Frame = list[Batch]
 _UNIFORMS_AT_ONCE = 256
+_EXPOSED = (math.inf, math.inf)
 
 
 @dataclass(slots=True)
@@ -68,6 +70,8 @@ class InMemoryNetwork:
         self.round = 0
         self._up = [True] * agents
         self._incarnations = [0] * agents
+        self._lost: list[Agent] = []
+        """Agents as they were when they lost their state: what they counted and spent still happened."""
         self._chance = stream(spec.seed, Purpose.FAULT)
         self._in_flight: list[_InFlight] = []
         self._uniforms = [np.zeros(0)] * agents
@@ -95,19 +99,26 @@ class InMemoryNetwork:
     def finish(self) -> Outcome:
         """Add up what the agents counted themselves."""
         outcome = self.outcome
-        for agent in self.agents:
+        lives = [*self._lost, *self.agents]
+        for agent in lives:
             outcome.dropped += agent.dropped
             if isinstance(agent.policy, ByzantineUcb):
                 outcome.fallbacks += agent.policy.fallbacks
                 outcome.estimates += agent.policy.estimates
-        ledgers = [agent.policy.ledger for agent in self.agents]
-        if any(ledger is not None for ledger in ledgers):
-            outcome.epsilon = np.array([ledger.epsilon_one_reward() if ledger else 0.0 for ledger in ledgers])
-            outcome.epsilon_at_delta = np.array(
-                [ledger.epsilon_one_reward(DELTA) if ledger else 0.0 for ledger in ledgers]
-            )
-            outcome.releases = sum(ledger.releases() for ledger in ledgers if ledger)
+        if any(agent.policy.ledger is not None for agent in lives):
+            self._charge(lives)
         return outcome
+
+    def _charge(self, lives: list[Agent]) -> None:
+        """What one changed reward is exposed to: by one life of its agent, or by an agent that adds no noise, all."""
+        epsilon, at_delta = np.zeros((2, len(self.agents)))
+        for agent in lives:
+            ledger = agent.policy.ledger
+            pure, advanced = (ledger.epsilon_one_reward(), ledger.epsilon_one_reward(DELTA)) if ledger else _EXPOSED
+            epsilon[agent.own] = max(epsilon[agent.own], pure)
+            at_delta[agent.own] = max(at_delta[agent.own], advanced)
+            self.outcome.releases += ledger.releases() if ledger else 0
+        self.outcome.epsilon, self.outcome.epsilon_at_delta = epsilon, at_delta
 
     def _running(self) -> Iterable[Agent]:
         return (agent for agent, up in zip(self.agents, self._up, strict=True) if up)
@@ -130,6 +141,7 @@ class InMemoryNetwork:
 
     def _lose_state(self, own: int) -> None:
         self._incarnations[own] += 1
+        self._lost.append(self.agents[own])
         trial = self.agents[own].trial  # the environment remembers which trials were pulled
         self.agents[own] = make_agent(self.spec, own, incarnation=self._incarnations[own], trial=trial)
 
