@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from agentd.core.chance import SEED_LIMIT
 from agentd.core.estimate import ESTIMATORS
@@ -147,4 +148,151 @@ def _liar_faults(s: TestbedSettings) -> Iterator[str]:
     try:
         Attack.parse(s.attack)
     except ValueError as fault:
+        yield str(fault)
+
+
+CLOCKS = ("lockstep", "free")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSettings:
+    """One agent: who it is, whom it hears, where it pulls, what it runs."""
+
+    id: int
+    listen: str
+    """Where neighbours subscribe, as in tcp://127.0.0.1:7003."""
+    environment: str
+    """Where the environment answers, as in tcp://hub:7000."""
+    peers: Mapping[int, str] = field(default_factory=dict)
+    """Neighbours by id, and where they listen."""
+    algorithm: str = "private-ucb"
+    gamma: int = 2
+    """Hops this agent's messages live."""
+    rounds: int | None = None
+    """Pulls to make in all; None: as many as the environment allows."""
+    epsilon: float = 1.0
+    v: float = 1.1
+    sigma: float = 0.5
+    estimator: str = "trimmed"
+    contamination: float = 1e-3
+    lies: bool = False
+    attack: str = "worst"
+    seed: int | None = None
+    """Reproducible and not private; None: noise from the operating system."""
+    incarnation: int | None = None
+    """None: the environment counts how often this agent came back."""
+    clock: str = "lockstep"
+    interval_s: float = 1.0
+    """Free-running: time between pulls."""
+    round_timeout_s: float = 5.0
+    """Lockstep: how long a round waits for a neighbour before it goes on without it."""
+    ready_timeout_s: float = 30.0
+    """How long to wait for neighbours and the environment at the start."""
+    insecure: bool = False
+    """Allow listening beyond loopback without keys."""
+    log_file: str | None = None
+    """JSON lines; None: standard error."""
+    log_level: str = "info"
+
+    def __post_init__(self) -> None:
+        if faults := list(self._faults()):
+            raise SettingsError("; ".join(faults))
+
+    def policy(self, arms: int) -> PolicySettings:
+        """The part the algorithm reads, once the environment has said how many arms there are."""
+        return PolicySettings(
+            arms=arms,
+            epsilon=self.epsilon,
+            v=self.v,
+            contamination=self.contamination,
+            sigma=self.sigma,
+            estimator=self.estimator,
+        )
+
+    def _faults(self) -> Iterator[str]:
+        yield from _identity_faults(self)
+        yield from _address_faults(self)
+        yield from _timing_faults(self)
+        yield from _knob_faults(self)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine can reach an address."""
+    parts = urlsplit(address)
+    return (
+        parts.scheme in ("ipc", "inproc")
+        or parts.hostname in ("localhost", "::1")
+        or (parts.hostname or "").startswith("127.")
+    )
+
+
+def _identity_faults(s: AgentSettings) -> Iterator[str]:
+    if not 0 <= s.id <= MAX_AGENT_ID:
+        yield f"--id must be in 0…{MAX_AGENT_ID}, got {s.id}"
+    for peer in s.peers:
+        if not 0 <= peer <= MAX_AGENT_ID:
+            yield f"--peers: an id must be in 0…{MAX_AGENT_ID}, got {peer}"
+    if s.id in s.peers:
+        yield f"--peers names agent {s.id} itself; an agent is not its own neighbour"
+    if s.algorithm not in ALGORITHMS:
+        yield f"unknown algorithm {s.algorithm!r}; choose one of {', '.join(ALGORITHMS)}"
+    if not 0 <= s.gamma <= MAX_LIFETIME:
+        yield f"--gamma must be in 0…{MAX_LIFETIME}, got {s.gamma}"
+    if s.rounds is not None and not 1 <= s.rounds <= MAX_TRIAL:
+        yield f"--rounds must be in 1…{MAX_TRIAL}, got {s.rounds}"
+    if s.seed is not None and not 0 <= s.seed < SEED_LIMIT:
+        yield f"--seed must be in [0, 2^64), got {s.seed}"
+
+
+def _address_faults(s: AgentSettings) -> Iterator[str]:
+    named = [("--listen", s.listen), *(("--peers", a) for a in s.peers.values())]
+    if not s.environment.startswith(("exec:", "python:")):
+        named.append(("--environment", s.environment))
+    for flag, address in named:
+        if fault := _address_fault(address):
+            yield f"{flag}: {address!r} {fault}"
+    if len(set(s.peers.values())) < len(s.peers):
+        yield "--peers gives the same address to two neighbours"
+    if not s.insecure and not is_loopback(s.listen):
+        yield (
+            f"--listen {s.listen} is reachable from other machines and links are not encrypted yet; "
+            "add --insecure if that is what you want"
+        )
+
+
+def _address_fault(address: str) -> str | None:
+    """What is wrong with a ZeroMQ address, if anything."""
+    if address.startswith("ipc://") and len(address) > len("ipc://"):
+        return None
+    try:
+        parts = urlsplit(address)
+        fine = parts.scheme == "tcp" and bool(parts.hostname) and parts.port is not None and parts.port > 0
+    except ValueError:
+        fine = False
+    return None if fine else "is not an address like tcp://127.0.0.1:7003"
+
+
+def _timing_faults(s: AgentSettings) -> Iterator[str]:
+    if s.clock not in CLOCKS:
+        yield f"--clock must be one of {', '.join(CLOCKS)}, got {s.clock!r}"
+    for flag, seconds in (
+        ("--interval", s.interval_s),
+        ("--round-timeout", s.round_timeout_s),
+        ("--ready-timeout", s.ready_timeout_s),
+    ):
+        if not 0.0 < seconds < 1e6:
+            yield f"{flag} must be a positive number of seconds, got {seconds}"
+
+
+def _knob_faults(s: AgentSettings) -> Iterator[str]:
+    try:  # the same knobs, the same rules as in a testbed
+        TestbedSettings(
+            epsilon=s.epsilon,
+            v=s.v,
+            sigma=s.sigma,
+            estimator=s.estimator,
+            contamination=s.contamination,
+            attack=s.attack,
+        )
+    except SettingsError as fault:
         yield str(fault)

@@ -27,8 +27,8 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
         """Read them."""
-        if isinstance(value, (tuple, list)):
-            return tuple(float(number) for number in value)
+        if isinstance(value, tuple):
+            return value
         try:
             return tuple(float(number) for number in str(value).split(","))
         except ValueError:
@@ -71,12 +71,28 @@ def read_config(ctx: click.Context, _param: click.Parameter, path: str | None) -
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as fault:
         raise ConfigurationError(f"cannot read the configuration {path}: {fault}") from None
-    known = {param.name for param in ctx.command.params}
-    defaults = {key.replace("-", "_"): value for key, value in content.items()}
-    if unknown := sorted(set(defaults) - known):
+    flags = _by_long_flag(ctx.command)
+    given = {key.replace("-", "_"): value for key, value in content.items()}
+    if unknown := sorted(set(given) - set(flags)):
         raise ConfigurationError(f"{path} sets {', '.join(unknown)}, which {ctx.command_path} does not know")
+    defaults = {str(flags[key].name): _as_typed(flags[key], value) for key, value in given.items()}
     ctx.default_map = {**(ctx.default_map or {}), **defaults}
     return path
+
+
+def _by_long_flag(command: click.Command) -> dict[str, click.Parameter]:
+    """The parameters that a file may set, by their flags as people type them, with underscores for dashes."""
+    names = ((flag, param) for param in command.params for flag in param.opts if param.name != "config")
+    return {flag.removeprefix("--").replace("-", "_"): param for flag, param in names if flag.startswith("--")}
+
+
+def _as_typed(param: click.Parameter, value: Any) -> str | list[str]:
+    """The value as it would be typed, so that a file is held to what a flag is: no 3.7 agents, cut to 3."""
+    if isinstance(param, click.Option) and param.multiple:
+        return [str(item) for item in value] if isinstance(value, list) else [str(value)]
+    if isinstance(value, list) and isinstance(param.type, Numbers):
+        return ",".join(str(item) for item in value)
+    return str(value)
 
 
 config_option = click.option(
@@ -112,6 +128,7 @@ _TESTBED_OPTIONS = (
         "policies",
         type=Assignments(),
         multiple=True,
+        envvar="AGENTD_POLICY",
         help="Another algorithm for one agent, as in 3=ucb1; may be repeated.",
     ),
     click.option("--rounds", type=int, default=_DEFAULT.rounds, show_default=True, help="Pulls of each agent, T."),

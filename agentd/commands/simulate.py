@@ -26,7 +26,7 @@ from agentd.simulate.spec import Outcome
     show_default=True,
     help="Core agents on an in-memory network, or all agents vectorised; the pulls are the same.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Print the summary as JSON.")
 def simulate(engine: str, as_json: bool, run_dir: str | None, **flags: Any) -> None:
     r"""Run a testbed in memory: the same algorithms, graph, arms and noise as `agentd up`, without processes.
 

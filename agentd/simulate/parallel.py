@@ -1,0 +1,59 @@
+"""Units of work on all cores: processes that die with their parent's interest, results as they come."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from importlib import import_module
+from typing import Any
+
+from agentd.errors import AgentdError, SettingsError
+from agentd.simulate.parts import Part
+from agentd.simulate.spec import RunSpec
+from agentd.simulate.trials import Unit, measure
+
+Task = tuple[Unit, list[RunSpec]]
+Done = tuple[Unit, Part]
+
+
+def carry_out(tasks: Iterable[Task], jobs: int) -> Iterator[Done]:
+    """Measure every unit, in this process or in `jobs` others, and yield each as it is done.
+
+    Tasks are taken from the iterable only as workers need them. Closing the iterator ends the workers at once.
+    """
+    if jobs == 1:
+        return ((unit, measure(specs)) for unit, specs in tasks)
+    return _in_processes(tasks, jobs)
+
+
+def load_joblib() -> Any:
+    """The library behind parallel trials, or a refusal with the cure."""
+    try:
+        return import_module("joblib")
+    except ImportError:
+        raise SettingsError("experiments need joblib, which is not installed: install agentd[analysis]") from None
+
+
+def _in_processes(tasks: Iterable[Task], jobs: int) -> Iterator[Done]:
+    joblib = load_joblib()
+    # One BLAS thread per worker: more only fight for the cores that other workers use.
+    with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
+        parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, max_nbytes=None)
+    results = parallel(joblib.delayed(_work)(unit, specs) for unit, specs in tasks)
+    try:
+        yield from results
+    except BrokenProcessPool:
+        raise AgentdError(
+            "a worker process died, perhaps for lack of memory; the same command with fewer --jobs continues"
+        ) from None
+    finally:
+        results.close()
+        pool = import_module("joblib.externals.loky").get_reusable_executor
+        pool(reuse=True).shutdown(wait=True, kill_workers=True)
+
+
+def _work(unit: Unit, specs: list[RunSpec]) -> Done:
+    """One unit, in a worker: Ctrl-C is the parent's to handle, who then ends us."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return unit, measure(specs)

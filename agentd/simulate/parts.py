@@ -1,0 +1,117 @@
+"""What one unit of work measured, and the directory in which finished units survive an interrupt.
+
+A part is found by the hash of everything that decides its numbers, so a directory never answers with the numbers of
+other settings. A part is complete or not there: it is written beside its place and moved.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentd.errors import ConfigurationError
+
+FORMAT = 1
+"""Raised whenever parts written before no longer mean the same."""
+
+Floats = NDArray[np.float64]
+
+_PER_TRIAL = ("final", "epsilon", "epsilon_at_delta", "fallbacks")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """The trials of one unit, in its order; NaN where a quantity does not exist."""
+
+    final: Floats
+    """Group regret after the last round, per trial."""
+    curve: Floats
+    """Group regret, trial × round."""
+    epsilon: Floats
+    """The ε that one changed reward was really exposed to, of the worst agent, per trial."""
+    epsilon_at_delta: Floats
+    """The same at δ = DELTA, by advanced composition."""
+    fallbacks: Floats
+    """The share of robust estimates that had to use the plain mean, per trial."""
+    seconds: float
+    """How long the unit took."""
+
+
+class PartStore:
+    """Finished parts by their description."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.damaged = 0
+        """Parts that were found but could not be used."""
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            if not os.access(directory, os.W_OK | os.X_OK):
+                raise PermissionError(13, "not writable", str(directory))
+        except OSError as fault:
+            raise _unusable(directory, fault) from None
+
+    def load(self, description: Mapping[str, Any], trials: int, rounds: int) -> Part | None:
+        """The part of this description; None where there is none, or none that can be trusted."""
+        text = _canonical(description)
+        try:
+            with np.load(self._path(text), allow_pickle=False) as file:
+                part = _part_of(file, text)
+        except FileNotFoundError:
+            return None
+        except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile):
+            part = None
+        if part is None or not _complete(part, trials, rounds):
+            self.damaged += 1
+            return None
+        return part
+
+    def save(self, description: Mapping[str, Any], part: Part) -> None:
+        """Keep a part; what is on disk under its name is always complete."""
+        text = _canonical(description)
+        path = self._path(text)
+        beside = path.with_suffix(f".{os.getpid()}.new")  # two runs may share a directory
+        try:
+            with beside.open("wb") as file:
+                per_trial = {name: getattr(part, name) for name in _PER_TRIAL}
+                np.savez(file, description=text, curve=part.curve, seconds=part.seconds, **per_trial)
+            beside.replace(path)
+        except OSError as fault:
+            beside.unlink(missing_ok=True)
+            raise _unusable(self._directory, fault) from None
+        except KeyboardInterrupt:
+            beside.unlink(missing_ok=True)
+            raise
+
+    def _path(self, text: str) -> Path:
+        return self._directory / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.npz"
+
+
+def _canonical(description: Mapping[str, Any]) -> str:
+    return json.dumps({"format": FORMAT, **description}, sort_keys=True)
+
+
+def _part_of(file: Mapping[str, NDArray[Any]], text: str) -> Part | None:
+    """The part in an opened file; None where it was made for something else."""
+    if str(file["description"]) != text:
+        return None
+    per_trial = {name: np.asarray(file[name], dtype=np.float64) for name in _PER_TRIAL}
+    return Part(curve=np.asarray(file["curve"], dtype=np.float64), seconds=float(file["seconds"]), **per_trial)
+
+
+def _complete(part: Part, trials: int, rounds: int) -> bool:
+    whole = all(getattr(part, name).shape == (trials,) for name in _PER_TRIAL)
+    return whole and part.curve.shape == (trials, rounds) and bool(np.isfinite(part.curve).all())
+
+
+def _unusable(directory: Path, fault: OSError) -> ConfigurationError:
+    return ConfigurationError(f"cannot write to {directory}: {fault.strerror or fault}; name another place with --out")
