@@ -153,9 +153,7 @@ def _run(raw: Any) -> bytes:
 
 
 def _bound(raw: Any) -> float:
-    if type(raw) is not float:
-        _refuse(Reason.TYPE)
-    return raw if math.isfinite(raw) else _refuse(Reason.RANGE)
+    return raw if type(raw) is float else _refuse(Reason.TYPE)
 
 
 _reason_name, _reason_count = _text(MAX_REASON_CHARS), _whole(0, MAX_COUNT)
@@ -207,7 +205,7 @@ def read_fields(fields: list[Any]) -> EnvironmentMessage:
         _refuse(Reason.SHAPE)
     message = cls(*(rule(raw) for rule, raw in zip(rules, fields[2:], strict=True)))
     if type(message) is Welcome and not 0.0 < message.high - message.low < math.inf:
-        _refuse(Reason.RANGE)  # rewards are divided by the difference
+        _refuse(Reason.RANGE)  # rewards are divided by the difference; no NaN and no infinity passes this
     return message
 
 

@@ -98,6 +98,7 @@ def bad_headers() -> Bad:
         "round as an extension": (with_field(5, msgpack.ExtType(5, b"")), Reason.TYPE),
         "round as an empty map": (with_field(5, {}), Reason.TYPE),
         "an unknown flag": (with_field(6, 4), Reason.FLAGS),
+        "flags 2⁶³": (with_field(6, 1 << 63), Reason.FLAGS),
         "flags −1": (with_field(6, -1), Reason.FLAGS),
         "a greeting with batches": (with_field(6, 2), Reason.FLAGS),
         "batches nil": (with_field(7, None), Reason.SHAPE),

@@ -38,6 +38,12 @@ def test_every_width_of_the_number_of_arms_is_counted(arms: int) -> None:
     assert encoded_bytes(frame) == len(encode_frame(frame))
 
 
+@pytest.mark.parametrize("count", [15, 16, 4095, 4096])
+def test_a_bin_of_exactly_256_or_65536_bytes_is_counted(count: int) -> None:
+    frame = wire_samples.a_frame(wire_samples.random_batch(DRAW, Kind.RELEASED, 1, count), arms=1)
+    assert encoded_bytes(frame) == len(encode_frame(frame))
+
+
 def test_one_call_sizes_a_whole_run() -> None:
     counts = np.arange(12).reshape(3, 4) * 40
     senders, rounds = np.array([[1], [200], [300]]), np.array([1, 127, 128, 300])
