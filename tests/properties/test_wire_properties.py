@@ -102,7 +102,7 @@ def test_a_message_means_the_same_to_both_readers_and_comes_back(message: object
     assert independent_decoder.read_environment(data) == wire_samples.shown_message(message)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(frame=frames(), data=st.data())
 def test_both_readers_accept_and_refuse_the_same_damaged_frames(frame: Frame, data: st.DataObject) -> None:
     damaged = bytearray(encode_frame(frame))
