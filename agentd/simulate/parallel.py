@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
 from typing import Any
@@ -17,10 +17,10 @@ Task = tuple[Unit, list[RunSpec]]
 Done = tuple[Unit, Part]
 
 
-def carry_out(tasks: Iterable[Task], jobs: int) -> Iterator[Done]:
+def carry_out(tasks: Iterable[Task], jobs: int) -> Generator[Done]:
     """Measure every unit, in this process or in `jobs` others, and yield each as it is done.
 
-    Tasks are taken from the iterable only as workers need them. Closing the iterator ends the workers at once.
+    Tasks are taken from the iterable only as workers need them. Closing the generator ends the workers at once.
     """
     if jobs == 1:
         return ((unit, measure(specs)) for unit, specs in tasks)
@@ -35,7 +35,7 @@ def load_joblib() -> Any:
         raise SettingsError("experiments need joblib, which is not installed: install agentd[analysis]") from None
 
 
-def _in_processes(tasks: Iterable[Task], jobs: int) -> Iterator[Done]:
+def _in_processes(tasks: Iterable[Task], jobs: int) -> Generator[Done]:
     joblib = load_joblib()
     # One BLAS thread per worker: more only fight for the cores that other workers use.
     with joblib.parallel_config(backend="loky", inner_max_num_threads=1):

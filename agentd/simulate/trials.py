@@ -29,6 +29,8 @@ from agentd.simulate.spec import Network, Outcome, RunSpec, draw_liars
 SIDE_BY_SIDE = 4
 """Runs that the vectorised engine carries at once; measured: about the fastest per core for 200 agents."""
 
+_GRAPHS_BYTES = 1 << 26  # memory for drawn graphs, whose bulk is the table of distances
+
 DrawNetwork = Callable[[int], Network]
 """The graph of a seed."""
 
@@ -97,8 +99,8 @@ class Trials:
 
     def __init__(self, setup: Setup, draw: DrawNetwork) -> None:
         self.setup = setup
-        # Units come in the order of their trials, so a few graphs are enough to draw each only once more.
-        self._draw = lru_cache(maxsize=2 * SIDE_BY_SIDE)(draw)
+        # Units come in the order of their trials: where not all graphs fit, the latest few are the ones needed next.
+        self._draw = lru_cache(maxsize=max(2 * SIDE_BY_SIDE, _GRAPHS_BYTES // (4 * setup.agents**2)))(draw)
         self.diameters = [self.network(trial).diameter for trial in range(setup.trials)]
 
     def network(self, trial: int) -> Network:
