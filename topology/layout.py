@@ -20,6 +20,7 @@ MAX_ARRANGED_NODES = 1500
 """Larger graphs stay on the circle: nobody could read their picture, and the springs cost the square of this."""
 
 _TURNS = 200
+_NUDGE = 0.01  # hops
 _WORK = 40_000  # steps times nodes: larger graphs get fewer steps, and look much the same
 _GAP_HOPS = 2  # between components, beyond the longest distance inside one
 _CLOSEST = 0.8  # hops: nodes this far apart are never pushed, or a bent line would be crumpled
@@ -57,7 +58,8 @@ def _principal_plane(hops: NDArray[np.float64], start: Positions) -> Positions:
     plane = start
     for _ in range(_TURNS):
         plane = _orthonormal(inner @ plane)
-    return np.asarray(plane * (hops.mean() * np.sqrt(len(hops))))
+    # Nodes with the same neighbours have come to the same point, where no force would part them: add a little circle.
+    return np.asarray(plane * (hops.mean() * np.sqrt(len(hops))) + _NUDGE * start / np.linalg.norm(start[0]))
 
 
 def _orthonormal(plane: Positions) -> Positions:
