@@ -1,0 +1,76 @@
+"""Rows of origins: dense, stable, bounded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from agentd.core.message import MAX_AGENT_ID
+from agentd.core.origins import ABSENT, MAX_ORIGINS, OWN, Origins, grown
+
+
+def ids(*numbers: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.array(numbers, dtype=np.int64)
+
+
+def test_origins_get_dense_rows_and_keep_them() -> None:
+    origins = Origins(own=0)
+    assert origins.rows(ids(9, 5, 9)).tolist() == [1, 0, 1]
+    assert origins.rows(ids(5, 7, 9)).tolist() == [0, 2, 1]
+    assert len(origins) == 3
+
+
+@pytest.mark.parametrize("own", [4, 64, MAX_AGENT_ID])
+def test_the_agent_itself_gets_no_row(own: int) -> None:
+    origins = Origins(own)
+    assert origins.rows(ids(own, 5)).tolist() == [OWN, 0]
+    assert origins.rows(ids(5, own, MAX_AGENT_ID - 1)).tolist() == [0, OWN, 1]
+    assert len(origins) == 2
+
+
+def test_nobody_asked_for_means_no_rows() -> None:
+    assert Origins(own=0).rows(ids()).tolist() == []
+
+
+def test_the_largest_ids_fit() -> None:
+    origins = Origins(own=0)
+    assert origins.rows(ids(64)).tolist() == [0]
+    assert origins.rows(ids(MAX_AGENT_ID, 40_000)).tolist() == [2, 1]
+    assert origins.rows(ids(64, MAX_AGENT_ID)).tolist() == [0, 2]
+
+
+def test_origins_beyond_the_limit_get_no_row_and_the_known_ones_keep_theirs() -> None:
+    origins = Origins(own=0, limit=2)
+    assert origins.rows(ids(1, 2, 3)).tolist() == [0, 1, ABSENT]
+    assert origins.rows(ids(3, 2)).tolist() == [ABSENT, 1]
+    assert len(origins) == 2
+
+
+def test_memory_is_bounded_whatever_ids_are_heard() -> None:
+    origins = Origins(own=0)
+    origins.rows(np.arange(MAX_AGENT_ID + 1))
+    assert len(origins) == MAX_ORIGINS
+    assert origins.room == MAX_ORIGINS
+
+
+def test_room_doubles_and_is_never_too_small() -> None:
+    origins = Origins(own=0)
+    rooms = []
+    for origin in range(1, 40):
+        rooms.append(origins.room)
+        origins.rows(ids(origin))
+        assert origins.room >= len(origins)
+    assert sorted(set(rooms)) == [8, 16, 32, 64]
+
+
+def test_an_array_that_is_long_enough_is_not_copied() -> None:
+    array = np.arange(4)
+    assert grown(array, 4) is array
+    assert grown(array, 3) is array
+
+
+def test_a_longer_copy_is_padded_and_keeps_its_shape() -> None:
+    array = np.ones((2, 3), dtype=np.int64)
+    longer = grown(array, 4, -1)
+    assert longer.tolist() == [[1, 1, 1], [1, 1, 1], [-1, -1, -1], [-1, -1, -1]]
+    assert array.shape == (2, 3)

@@ -1,0 +1,111 @@
+"""Small graphs, specs and hypothesis strategies that several test files share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import networkx
+import numpy as np
+from hypothesis import strategies as st
+
+from agentd.commands.scenario import network_of
+from agentd.core.lies import Attack
+from agentd.core.message import Batch, Kind, Message, batch_of
+from agentd.core.policy import PolicySettings
+from agentd.environment.arms import Arms
+from agentd.simulate.spec import Network, RunSpec
+from topology.graph import Graph
+
+Edges = list[tuple[int, int]]
+GraphShape = tuple[int, Edges]
+
+
+def network(nodes: int, edges: Iterable[tuple[int, int]]) -> Network:
+    """The graph with these edges, as the engines see it."""
+    return network_of(Graph.of(nodes, edges))
+
+
+def line(nodes: int) -> Network:
+    return network(nodes, [(node, node + 1) for node in range(nodes - 1)])
+
+
+def ring(nodes: int) -> Network:
+    return network(nodes, [(node, (node + 1) % nodes) for node in range(nodes)])
+
+
+def complete(nodes: int) -> Network:
+    return network(nodes, [(one, other) for one in range(nodes) for other in range(one)])
+
+
+def sparse(nodes: int, probability: float, seed: int) -> Network:
+    """A random connected graph: a random tree, and every other edge with the given probability."""
+    chance = np.random.Generator(np.random.Philox(seed))
+    tree = {(int(chance.integers(0, node)), node) for node in range(1, nodes)}
+    others = {(a, b) for b in range(nodes) for a in range(b) if chance.random() < probability}
+    return network(nodes, sorted(tree | others))
+
+
+def spec(
+    graph: Network,
+    algorithm: str = "coop-ucb",
+    *,
+    rounds: int = 20,
+    gamma: int = 2,
+    means: tuple[float, ...] = (0.9, 0.5),
+    reward: str = "bernoulli",
+    seed: int = 7,
+    liars: Iterable[int] = (),
+    attack: str = "worst",
+    overrides: Mapping[int, str] | None = None,
+    **policy: Any,
+) -> RunSpec:
+    """A run with small numbers where nothing else is said."""
+    return RunSpec(
+        network=graph,
+        arms=Arms.fixed(means, reward),
+        algorithm=algorithm,
+        rounds=rounds,
+        gamma=gamma,
+        policy=PolicySettings(arms=len(means), **policy),
+        seed=seed,
+        liars=frozenset(liars),
+        attack=Attack.parse(attack),
+        overrides=overrides or {},
+    )
+
+
+def sample(origin: int, trial: int, life: int = 1, *, arm: int = 0, reward: int = 0, **head: int) -> Message:
+    """What byzantine-ucb says of one trial."""
+    return Message(origin, trial, life, (arm, reward), **head)
+
+
+def samples(*messages: Message) -> Batch:
+    return batch_of(Kind.SAMPLE, messages)
+
+
+def totals(*messages: Message) -> Batch:
+    return batch_of(Kind.TOTALS, messages)
+
+
+def released(*messages: Message) -> Batch:
+    return batch_of(Kind.RELEASED, messages)
+
+
+@st.composite
+def connected_graphs(draw: st.DrawFn, most_nodes: int = 14) -> GraphShape:
+    """Any connected graph: a random tree and some edges more."""
+    nodes = draw(st.integers(1, most_nodes))
+    edges = {(draw(st.integers(0, node - 1)), node) for node in range(1, nodes)}
+    pairs = st.tuples(st.integers(0, nodes - 1), st.integers(0, nodes - 1))
+    edges |= {(min(pair), max(pair)) for pair in draw(st.lists(pairs, max_size=nodes)) if pair[0] != pair[1]}
+    return nodes, sorted(edges)
+
+
+def hops(shape: GraphShape) -> dict[int, dict[int, int]]:
+    """Distances between all pairs, by somebody else's code."""
+    nodes, edges = shape
+    graph = networkx.Graph()
+    graph.add_nodes_from(range(nodes))
+    graph.add_edges_from(edges)
+    return {source: dict(found) for source, found in networkx.all_pairs_shortest_path_length(graph)}
