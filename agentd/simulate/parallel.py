@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -40,7 +41,8 @@ def _in_processes(tasks: Iterable[Task], jobs: int) -> Generator[Done]:
     # One BLAS thread per worker: more only fight for the cores that other workers use.
     with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
         parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, max_nbytes=None)
-    results = parallel(joblib.delayed(_work)(unit, specs) for unit, specs in tasks)
+    with _deaf_to_interrupts():
+        results = parallel(joblib.delayed(_work)(unit, specs) for unit, specs in tasks)
     try:
         yield from results
     except BrokenProcessPool:
@@ -53,7 +55,20 @@ def _in_processes(tasks: Iterable[Task], jobs: int) -> Generator[Done]:
         pool(reuse=True).shutdown(wait=True, kill_workers=True)
 
 
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Start processes that never see Ctrl-C: a terminal sends it to everybody, but it is the parent's to handle.
+
+    A process inherits what its parent ignores when it begins. (A blocked signal would not get lost in the parent
+    meanwhile, but the pool unblocks it.)
+    """
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _work(unit: Unit, specs: list[RunSpec]) -> Done:
-    """One unit, in a worker: Ctrl-C is the parent's to handle, who then ends us."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """One unit, in a worker."""
     return unit, measure(specs)
