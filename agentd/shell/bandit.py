@@ -1,0 +1,146 @@
+"""The agent's side of the environment: ask, wait, ask again.
+
+A pull is idempotent, so a request that got no answer is simply sent again, with growing patience, until the
+environment answers or was silent for too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import zmq
+from structlog.typing import FilteringBoundLogger
+
+from agentd.errors import AgentdError, ConfigurationError, EnvironmentUnreachable, PeerError
+from agentd.shell.sockets import requester
+from agentd.wire.codec import decode_environment, encode_environment
+from agentd.wire.environment import (
+    Hello,
+    Noted,
+    Ping,
+    Pull,
+    Refusal,
+    Refused,
+    Reply,
+    Report,
+    Request,
+    Reward,
+    Welcome,
+)
+
+FIRST_PATIENCE_S = 1.0
+MOST_PATIENCE_S = 8.0
+GIVE_UP_AFTER_S = 60.0
+"""How long the environment may be silent in mid-run, for example while it is restarted."""
+
+_OPERATORS_FAULT = {Refusal.VERSION, Refusal.UNKNOWN_AGENT}
+
+
+class RunOver(AgentdError):
+    """The environment takes no more pulls; not a failure."""
+
+
+class BanditClient:
+    """Pulls arms of a remote environment."""
+
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], address: str, log: FilteringBoundLogger, stop: asyncio.Event
+    ) -> None:
+        self._address = address
+        self._socket = requester(context, address)
+        self._log = log
+        self._stop = stop
+        self.retries = 0
+
+    async def hello(self, agent: int, incarnation: int, timeout_s: float) -> Welcome:
+        """Introduce the agent; learn which run this is, how many arms there are, and which trial is next."""
+        reply = await self._ask(Hello(agent, incarnation), timeout_s)
+        assert isinstance(reply, Welcome)  # noqa: S101
+        return reply
+
+    async def pull(self, agent: int, trial: int, arm: int) -> int:
+        """The reward of a pull, on the grid."""
+        reply = await self._ask(Pull(agent, trial, arm), GIVE_UP_AFTER_S)
+        assert isinstance(reply, Reward)  # noqa: S101
+        return reply.reward
+
+    def report(self, report: Report) -> None:
+        """Tell the environment the agent's counters; if it does not hear, the next report says it again."""
+        self._send(report)
+
+    async def last_report(self, report: Report, timeout_s: float) -> None:
+        """Tell it for the last time, and wait until it was heard."""
+        await self._ask(report, timeout_s)
+
+    def close(self) -> None:
+        """Close the socket; what was sent still leaves."""
+        self._socket.close()
+
+    async def _ask(self, request: Request, timeout_s: float) -> Reply:
+        started = time.monotonic()
+        patience = FIRST_PATIENCE_S
+        while True:
+            self._send(request)
+            reply = await self._answer(request, min(time.monotonic() + patience, started + timeout_s))
+            if reply is not None:
+                return reply
+            if time.monotonic() >= started + timeout_s:
+                raise EnvironmentUnreachable(
+                    f"the environment at {self._address} did not answer within {timeout_s:g} s; "
+                    "is `agentd env` running there?"
+                )
+            self.retries += 1
+            patience = min(2 * patience, MOST_PATIENCE_S)
+            self._log.warning("environment silent, asking again", address=self._address, retries=self.retries)
+
+    def _send(self, request: Request) -> None:
+        try:
+            self._socket.send(encode_environment(request), zmq.NOBLOCK)
+        except zmq.Again:  # nobody connected and the queue is full: the next try may find room
+            self._log.debug("request not queued")
+
+    async def _answer(self, request: Request, deadline: float) -> Reply | None:
+        """The reply to this request, or None when the time is over; replies to older requests are passed over."""
+        while time.monotonic() < deadline:
+            part = self._part()
+            if part is None:
+                await asyncio.sleep(0)  # a slice is over: let signals in
+                if self._stop.is_set() and isinstance(request, Pull):
+                    raise RunOver("stopped while waiting for a reward")
+                continue
+            try:
+                reply = decode_environment(part)
+            except PeerError as fault:
+                self._log.warning("unreadable answer of the environment", reason=fault.reason)
+                continue
+            if isinstance(reply, Refused):
+                _raise(reply, self._address)
+            if _answers(reply, request):
+                return reply  # type: ignore[return-value]
+        return None
+
+    def _part(self) -> bytes | None:
+        try:
+            return self._socket.recv()
+        except zmq.Again:
+            return None
+
+
+def _answers(reply: object, request: Request) -> bool:
+    match request, reply:
+        case (Hello(), Welcome()):
+            return True
+        case (Pull(trial=trial, arm=arm), Reward(trial=answered, arm=pulled)):
+            return (trial, arm) == (answered, pulled)
+        case (Report(trial=trial), Noted(trial=noted)):
+            return trial == noted
+    return isinstance(request, Ping)
+
+
+def _raise(refusal: Refused, address: str) -> None:
+    if refusal.code is Refusal.RUN_OVER:
+        raise RunOver(refusal.text)
+    if refusal.code in _OPERATORS_FAULT or refusal.code.name == "DUPLICATE_AGENT":
+        raise ConfigurationError(f"the environment at {address} refuses this agent: {refusal.text}")
+    raise AgentdError(f"the environment at {address} refused: {refusal.text}")

@@ -1,0 +1,175 @@
+"""One agent as a process: sockets and chance made after fork, signals heard, everything closed at the end.
+
+The only module of the shell that assumes one agent per process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+from collections import Counter
+from functools import partial
+
+import zmq
+from structlog.typing import FilteringBoundLogger
+
+from agentd.core.agent import Agent
+from agentd.core.chance import Purpose, stream
+from agentd.core.lies import Attack, Liar
+from agentd.core.message import MAX_TRIAL
+from agentd.core.policy import make_policy
+from agentd.core.privacy.laplace import ExactLaplace, Noise, SeededLaplace
+from agentd.errors import EnvironmentUnreachable
+from agentd.settings import AgentSettings
+from agentd.shell.bandit import BanditClient, RunOver
+from agentd.shell.drive import Reporter, drive_free, drive_lockstep
+from agentd.shell.link import Link
+from agentd.shell.logs import open_log
+from agentd.wire.environment import MAX_REASON_CHARS, MAX_REASONS, MICRO, Report, Welcome
+
+LAST_REPORT_S = 3.0
+"""How long a leaving agent waits for the environment to hear its last report."""
+REJOIN_S = 3.0
+"""How long an agent that comes back waits for its neighbours; those that do not answer are down themselves."""
+
+
+def run_agent(settings: AgentSettings) -> int:
+    """Run one agent in this process until it is done or told to stop; returns the exit code."""
+    return asyncio.run(_run(settings))
+
+
+async def _run(settings: AgentSettings) -> int:
+    log = open_log(settings.log_file, settings.log_level).bind(agent=settings.id)
+    stop = asyncio.Event()
+    _hear_signals(stop, log)
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    context.setsockopt(zmq.MAX_SOCKETS, max(1024, 4 * len(settings.peers) + 64))
+    try:
+        bandit = BanditClient(context, settings.environment, log, stop)
+        try:
+            await _attend(settings, context, bandit, log, stop)
+        finally:
+            bandit.close()
+    finally:
+        context.term()
+    return 0
+
+
+async def _attend(
+    settings: AgentSettings,
+    context: zmq.Context[zmq.Socket[bytes]],
+    bandit: BanditClient,
+    log: FilteringBoundLogger,
+    stop: asyncio.Event,
+) -> None:
+    """Join the run, take part in it, leave it."""
+    link = Link(context, own=settings.id, listen=settings.listen, peers=settings.peers, log=log)
+    try:
+        welcome = await bandit.hello(settings.id, settings.incarnation or 0, settings.ready_timeout_s)
+        log = log.bind(run=welcome.run.hex())
+        agent = assemble(settings, welcome)
+        link.introduce(run=welcome.run, arms=welcome.arms, incarnation=agent.incarnation, round_=agent.trial)
+        log.info("joined", trial=agent.trial, arms=welcome.arms, algorithm=settings.algorithm)
+        await _wait_for_neighbours(settings, link, returning=agent.trial > 0)
+        log.info("ready", trial=agent.trial, neighbours=len(settings.peers))
+        await _take_part(settings, agent, link, bandit, horizon=welcome.horizon, stop=stop)
+        if stop.is_set():
+            link.publish(agent.trial, (), last=True)
+        await _say_last(bandit, _report(settings, agent, link, done=True), log)
+        log.info("done", trial=agent.trial, dropped=dict(_dropped(agent, link)), heard=agent.heard)
+    finally:
+        link.close()
+
+
+async def _wait_for_neighbours(settings: AgentSettings, link: Link, *, returning: bool) -> None:
+    timeout_s = min(REJOIN_S, settings.ready_timeout_s) if returning else settings.ready_timeout_s
+    await link.wait_until_ready(timeout_s, all_needed=settings.clock == "lockstep" and not returning)
+
+
+async def _take_part(
+    settings: AgentSettings, agent: Agent, link: Link, bandit: BanditClient, *, horizon: int, stop: asyncio.Event
+) -> None:
+    rounds = min(settings.rounds or MAX_TRIAL, horizon or MAX_TRIAL)
+    reporter = Reporter(lambda: bandit.report(_report(settings, agent, link, done=False)))
+    if settings.clock == "lockstep":
+        drive = partial(drive_lockstep, round_timeout_s=settings.round_timeout_s)
+    else:
+        drive = partial(drive_free, interval_s=settings.interval_s)
+    try:
+        await drive(agent, link, bandit, rounds=rounds, stop=stop, reporter=reporter)
+    except RunOver:
+        stop.set()
+
+
+async def _say_last(bandit: BanditClient, report: Report, log: FilteringBoundLogger) -> None:
+    try:
+        await bandit.last_report(report, LAST_REPORT_S)
+    except EnvironmentUnreachable:  # the run is over for us either way
+        log.warning("the environment did not hear the last report")
+
+
+def assemble(settings: AgentSettings, welcome: Welcome) -> Agent:
+    """The agent that the settings describe, continuing where the environment says it stopped.
+
+    An agent without state of its own starts a new incarnation, named after the trials it has lost: a number that
+    grows with every return and needs no memory.
+    """
+    lost = welcome.next_trial - 1
+    incarnation = settings.incarnation if settings.incarnation is not None else lost
+    policy = make_policy(settings.algorithm, settings.policy(welcome.arms), settings.id, _noise(settings, incarnation))
+    return Agent(
+        settings.id,
+        policy,
+        arms=welcome.arms,
+        lifetime=settings.gamma,
+        incarnation=incarnation,
+        trial=lost,
+        liar=_liar(settings) if settings.lies else None,
+    )
+
+
+def _noise(settings: AgentSettings, incarnation: int) -> Noise:
+    if settings.seed is None:
+        return ExactLaplace()
+    return SeededLaplace(settings.seed, settings.id + (incarnation << 32))  # another life, another stream
+
+
+def _liar(settings: AgentSettings) -> Liar:
+    attack = Attack.parse(settings.attack)
+    purpose = Purpose.RELAY_LIE if attack.on_relay else Purpose.LIE
+    seed = settings.seed if settings.seed is not None else secrets.randbits(63)
+    return Liar(attack, settings.contamination, stream(seed, purpose, settings.id).random)
+
+
+def _report(settings: AgentSettings, agent: Agent, link: Link, *, done: bool) -> Report:
+    ledger = agent.policy.ledger
+    dropped = sorted((reason[:MAX_REASON_CHARS], count) for reason, count in _dropped(agent, link).items())
+    return Report(
+        agent=settings.id,
+        trial=agent.trial,
+        messages=link.messages,
+        bytes=link.bytes,
+        dropped=tuple(dropped[:MAX_REASONS]),
+        epsilon_micro=round(ledger.epsilon_one_reward() * MICRO) if ledger else 0,
+        done=done,
+    )
+
+
+def _dropped(agent: Agent, link: Link) -> Counter[str]:
+    return agent.dropped + link.dropped
+
+
+def _hear_signals(stop: asyncio.Event, log: FilteringBoundLogger) -> None:
+    """The first signal ends the run in order, the second at once."""
+
+    def heard(number: signal.Signals) -> None:
+        if stop.is_set():
+            os._exit(128 + number)
+        log.info("stopping", signal=number.name)
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, heard, number)

@@ -1,0 +1,78 @@
+"""The loop around an agent: every decision is the agent's, every wait is ours."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from agentd.core.agent import Agent
+from agentd.core.message import MAX_TRIAL
+from agentd.shell.link import Link
+
+REPORT_EVERY_S = 1.0
+
+
+class Bandit(Protocol):
+    """Whatever pays rewards: the environment service, or arms of the agent's own."""
+
+    async def pull(self, agent: int, trial: int, arm: int) -> int:
+        """The reward of a pull, on the grid."""
+        ...
+
+
+class Reporter:
+    """Calls `report` about once a second, from within the loop, so that reporting needs no task of its own."""
+
+    def __init__(self, report: Callable[[], None]) -> None:
+        self._report = report
+        self._due = time.monotonic() + REPORT_EVERY_S
+
+    def tick(self) -> None:
+        """Report if it is time."""
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + REPORT_EVERY_S
+            self._report()
+
+
+async def drive_lockstep(
+    agent: Agent,
+    link: Link,
+    bandit: Bandit,
+    *,
+    rounds: int,
+    round_timeout_s: float,
+    stop: asyncio.Event,
+    reporter: Reporter,
+) -> None:
+    """Carry the agent through its trials in step with its neighbours; nobody coordinates but the neighbours."""
+    while agent.trial < rounds and not stop.is_set():
+        agent.observe(await bandit.pull(agent.own, agent.trial + 1, agent.choose()))
+        last = agent.trial == rounds
+        link.publish(agent.trial, agent.outbox(), last=last)
+        if not last:
+            batches = await link.gather(round_timeout_s, stop)
+            agent.receive(batches, latest_trial=link.latest_round)
+        reporter.tick()
+
+
+async def drive_free(
+    agent: Agent, link: Link, bandit: Bandit, *, rounds: int, interval_s: float, stop: asyncio.Event, reporter: Reporter
+) -> None:
+    """Carry the agent through its trials on its own clock; it waits for nobody."""
+    due = time.monotonic()
+    while agent.trial < rounds and not stop.is_set():
+        agent.receive(link.drain(), latest_trial=MAX_TRIAL)  # clocks differ: nobody knows how far others can be
+        agent.observe(await bandit.pull(agent.own, agent.trial + 1, agent.choose()))
+        link.publish(agent.trial, agent.outbox(), last=agent.trial == rounds)
+        reporter.tick()
+        due = max(due + interval_s, time.monotonic())
+        await _sleep_until(due, stop)
+
+
+async def _sleep_until(due: float, stop: asyncio.Event) -> None:
+    try:
+        await asyncio.wait_for(stop.wait(), max(0.0, due - time.monotonic()))
+    except TimeoutError:
+        return

@@ -1,0 +1,315 @@
+"""The links of one agent: an XPUB that its neighbours hear, a SUB for each neighbour it hears.
+
+Waiting is blocking, in short slices, on purpose. Field measurements: in a lockstep of 200 processes on two cores an
+event loop that is woken for every frame reaches a third of the rounds of a loop that simply blocks on the sockets it
+needs. An agent in lockstep has nothing to do until its round is complete, so it blocks; between slices (and once per
+round) the event loop runs, so signals and timers are late by at most a slice. The neighbour that came last in the round
+before is waited for first: when it is there, the others mostly are, and the process was woken once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import zmq
+from structlog.typing import FilteringBoundLogger
+
+from agentd.core.message import Batch
+from agentd.errors import ConfigurationError, LinkError, PeerError
+from agentd.shell.neighbour import Neighbour
+from agentd.shell.sockets import SLICE_MS, publisher, subscriber
+from agentd.wire.codec import decode_frame, decode_frames, encode_frame
+from agentd.wire.frame import GOODBYE, GREETING, Frame
+from agentd.wire.size import fitting
+from agentd.wire.topics import FRAME_TOPIC, Subscription, payload, read_subscription, sync_topic
+
+LATE_FRAMES_AT_ONCE = 16
+"""Frames taken per round from a neighbour that is not waited for."""
+RECONNECT_AFTER_S = 5.0
+"""How long a neighbour that is down may stay silent before it is connected to anew."""
+
+
+class Link:
+    """Publishes an agent's frames and gathers its neighbours', a round at a time."""
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        *,
+        own: int,
+        listen: str,
+        peers: Mapping[int, str],
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._own = own
+        self._log = log
+        self._run = b""
+        self._arms = 0
+        self._incarnation = 0
+        self._sequence = 0
+        self._topic = sync_topic(own)
+        self._publisher = publisher(context, listen)
+        self._neighbours = {
+            peer: Neighbour(peer, address, subscriber(context, own, address)) for peer, address in peers.items()
+        }
+        self._order = list(self._neighbours.values())
+        self._slow: list[Neighbour] = []
+        self._tried_again_at = time.monotonic()
+        self.round = 0
+        self.messages = 0
+        """Messages sent, each once per neighbour."""
+        self.bytes = 0
+        self.missed = 0
+        """How often a round went on without a neighbour."""
+        self.dropped: Counter[str] = Counter()
+
+    @property
+    def latest_round(self) -> int:
+        """The furthest round that anybody we hear has reached, ourselves included."""
+        return max([self.round, *(n.round for n in self._neighbours.values())])
+
+    @property
+    def down(self) -> list[int]:
+        """The neighbours that rounds do not wait for, though they did not say goodbye."""
+        return [n.id for n in self._neighbours.values() if not n.live and not n.left]
+
+    def introduce(self, *, run: bytes, arms: int, incarnation: int, round_: int) -> None:
+        """Say which run this is, once the environment has told."""
+        self._run, self._arms, self._incarnation, self.round = run, arms, incarnation, round_
+
+    async def wait_until_ready(self, timeout_s: float, *, all_needed: bool) -> None:
+        """Return when every neighbour hears us and was heard; evidence, never a guess.
+
+        Late, the missing are named: in an error where all are needed, else in the log.
+        """
+        deadline = time.monotonic() + timeout_s
+        poller = zmq.Poller()
+        for socket in [self._publisher, *(n.socket for n in self._order)]:
+            poller.register(socket, zmq.POLLIN)
+        while missing := [n for n in self._order if not (n.hears_us and n.greeted)]:
+            if time.monotonic() >= deadline:
+                self._go_without(missing, timeout_s, all_needed)
+                return
+            poller.poll(SLICE_MS)
+            self._greet_subscribers()
+            for neighbour in missing:
+                while (part := self._part(neighbour)) is not None:
+                    self._read_early(neighbour, part)
+            await asyncio.sleep(0)
+
+    def publish(self, round_: int, batches: Iterable[Batch], *, last: bool = False) -> None:
+        """One frame to all neighbours; `last` says goodbye."""
+        self.round = round_
+        self._greet_subscribers()
+        fit, left_out = fitting(batches, self._arms)
+        if left_out:
+            self.dropped["unsent"] += left_out
+        self._sequence += 1
+        data = self._encoded(fit, GOODBYE if last else 0)
+        self._publisher.send(FRAME_TOPIC + data)
+        self.messages += sum(map(len, fit)) * len(self._neighbours)
+        self.bytes += len(data) * len(self._neighbours)
+
+    async def gather(self, timeout_s: float, stop: asyncio.Event) -> list[Batch]:
+        """What the neighbours said in this round: all of it, or what came within the time."""
+        deadline = time.monotonic() + timeout_s
+        batches: list[Batch] = []
+        self._take_late(batches)
+        waiting = [n for n in self._order if n.live and not self._has_arrived(n, batches)]
+        while waiting and not stop.is_set():
+            parts = [(n, part) for n in waiting if (part := await self._wait_for(n, deadline, stop)) is not None]
+            arrived = self._read(parts, batches)
+            waiting = [n for n in waiting if n.live and n not in arrived]
+            if time.monotonic() >= deadline:
+                self._give_up(waiting)
+                break
+        self._wait_for_the_slow_first()
+        await asyncio.sleep(0)
+        return batches
+
+    def drain(self) -> list[Batch]:
+        """What came since the last call; for agents that run on their own clock and wait for nobody."""
+        batches: list[Batch] = []
+        self._greet_subscribers()
+        for neighbour in self._order:
+            got = [part for _ in range(LATE_FRAMES_AT_ONCE) if (part := self._part(neighbour)) is not None]
+            self.round = max(self.round, neighbour.round)
+            self._read([(neighbour, part) for part in got], batches)
+        return batches
+
+    def close(self) -> None:
+        """Let the last frame leave and close."""
+        for neighbour in self._order:
+            neighbour.socket.close()
+        self._publisher.close()
+
+    def _encoded(self, batches: tuple[Batch, ...], flags: int) -> bytes:
+        sequence = 0 if flags & GREETING else self._sequence
+        return encode_frame(
+            Frame(self._run, self._own, self._incarnation, sequence, self.round, flags, batches, self._arms)
+        )
+
+    def _greet_subscribers(self) -> None:
+        """Answer every neighbour whose subscription is seen; so both sides know that they hear each other."""
+        while (event := self._event()) is not None:
+            try:
+                subscription = read_subscription(event)
+            except PeerError as fault:
+                self.dropped[fault.reason] += 1
+                continue
+            if subscription is not None:
+                self._greet(subscription)
+
+    def _greet(self, subscription: Subscription) -> None:
+        neighbour = self._neighbours.get(subscription.subscriber)
+        if neighbour is None:
+            self.dropped["stranger"] += subscription.joined
+            return
+        neighbour.hears_us = subscription.joined
+        if subscription.joined:
+            neighbour.left = False
+            self._publisher.send(sync_topic(neighbour.id) + self._encoded((), GREETING))
+            if not neighbour.live:
+                neighbour.reconnect()  # it is back; do not wait for the back-off to end
+
+    def _event(self) -> bytes | None:
+        try:
+            return self._publisher.recv(zmq.NOBLOCK)
+        except zmq.Again:
+            return None
+
+    def _part(self, neighbour: Neighbour) -> bytes | None:
+        return neighbour.receive(zmq.NOBLOCK)
+
+    async def _wait_for(self, neighbour: Neighbour, deadline: float, stop: asyncio.Event) -> bytes | None:
+        """The next part of a neighbour, or None when the time is over."""
+        part = self._part(neighbour)
+        if part is None:
+            self._slow.append(neighbour)
+        while part is None and time.monotonic() < deadline and not stop.is_set():
+            part = neighbour.receive()
+            if part is None:
+                await asyncio.sleep(0)  # a slice is over: let signals in
+                self._greet_subscribers()
+        return part
+
+    def _wait_for_the_slow_first(self) -> None:
+        """Next round begin with whom this one had to wait for, the last of them first."""
+        if self._slow:
+            slow = list(dict.fromkeys(reversed(self._slow)))
+            self._order = slow + [n for n in self._order if n not in slow]
+            self._slow.clear()
+
+    def _has_arrived(self, neighbour: Neighbour, batches: list[Batch]) -> bool:
+        """Whether the neighbour is past this round already; deliver what it said in this round if it is held."""
+        if neighbour.held is not None and neighbour.held.round <= self.round:
+            batches.extend(neighbour.held.batches)
+            arrived = neighbour.held.round == self.round
+            neighbour.held = None
+            return arrived
+        return neighbour.held is not None
+
+    def _take_late(self, batches: list[Batch]) -> None:
+        """Look, without waiting, whether neighbours that are down came back."""
+        for neighbour in self._order:
+            if neighbour.live or neighbour.left:
+                continue
+            parts = [part for _ in range(LATE_FRAMES_AT_ONCE) if (part := self._part(neighbour)) is not None]
+            self._read([(neighbour, part) for part in parts], batches)
+            if neighbour.round >= self.round - 1 and parts:
+                neighbour.live = True
+                self._log.info("neighbour back", neighbour=neighbour.id, round=self.round)
+        if self.down and time.monotonic() > self._tried_again_at + RECONNECT_AFTER_S:
+            self._tried_again_at = time.monotonic()
+            for neighbour in self._order:
+                if not neighbour.live and not neighbour.left:
+                    neighbour.reconnect()
+
+    def _read(self, parts: Sequence[tuple[Neighbour, bytes]], batches: list[Batch]) -> set[Neighbour]:
+        """Decode parts, keep what they say, and tell whose round is complete."""
+        arrived: set[Neighbour] = set()
+        payloads: list[tuple[Neighbour, bytes]] = []
+        for neighbour, part in parts:
+            try:
+                payloads.append((neighbour, payload(part, self._topic)))
+            except PeerError as fault:
+                self.dropped[fault.reason] += 1
+        frames = decode_frames([data for _, data in payloads], arms=self._arms)
+        for (neighbour, _), frame in zip(payloads, frames, strict=True):
+            if isinstance(frame, PeerError):
+                self.dropped[frame.reason] += 1
+            elif self._belongs(neighbour, frame) and self._accept(neighbour, frame, batches):
+                arrived.add(neighbour)
+        return arrived
+
+    def _belongs(self, neighbour: Neighbour, frame: Frame) -> bool:
+        if frame.run != self._run:
+            self.dropped["run"] += 1
+        elif frame.sender != neighbour.id:
+            self.dropped["sender"] += 1
+        else:
+            return True
+        return False
+
+    def _accept(self, neighbour: Neighbour, frame: Frame, batches: list[Batch]) -> bool:
+        """Take in one frame; returns whether it completes the neighbour's part of this round."""
+        neighbour.note(frame, self.dropped)
+        if frame.greeting:
+            return False
+        if neighbour.left:
+            neighbour.live = False
+        if frame.round > self.round and neighbour.live:
+            neighbour.held = frame
+            return True
+        batches.extend(frame.batches)
+        return frame.round >= self.round
+
+    def _give_up(self, missing: Sequence[Neighbour]) -> None:
+        for neighbour in missing:
+            neighbour.live = False
+            self.missed += 1
+            self.dropped["missed-rounds"] += 1
+            self._log.warning("neighbour down", neighbour=neighbour.id, address=neighbour.address, round=self.round)
+
+    def _read_early(self, neighbour: Neighbour, part: bytes) -> None:
+        """Look at a part that came before our rounds began; what belongs to a round is kept for it."""
+        try:
+            frame = decode_frame(payload(part, self._topic))
+        except PeerError as fault:
+            self.dropped[fault.reason] += 1
+            if fault.reason == "version":
+                raise ConfigurationError(
+                    f"agent {neighbour.id} at {neighbour.address} speaks another protocol version; "
+                    "run the same agentd version everywhere"
+                ) from None
+            return
+        self._refuse_stranger(neighbour, frame)
+        if frame.greeting:
+            neighbour.note(frame, self.dropped)
+        else:
+            neighbour.greeted = True
+            neighbour.waiting.append(part)
+
+    def _refuse_stranger(self, neighbour: Neighbour, frame: Frame) -> None:
+        place = f"{neighbour.address}, where --peers says agent {neighbour.id} is"
+        if frame.sender != neighbour.id:
+            raise ConfigurationError(f"agent {frame.sender} answers at {place}; correct --peers")
+        if frame.run != self._run:
+            raise ConfigurationError(
+                f"the agent at {place}, belongs to run {frame.run.hex()}, not {self._run.hex()}; "
+                "give both the same --environment"
+            )
+
+    def _go_without(self, missing: Sequence[Neighbour], timeout_s: float, all_needed: bool) -> None:
+        names = ", ".join(f"{n.id} ({n.address})" for n in missing)
+        if all_needed:
+            raise LinkError(
+                f"neighbours did not answer within {timeout_s:g} s: {names}; "
+                f"are they running, and do their --peers name agent {self._own}?"
+            )
+        self._log.warning("starting without neighbours", missing=[n.id for n in missing])
+        for neighbour in missing:
+            neighbour.live = False

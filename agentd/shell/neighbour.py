@@ -1,0 +1,62 @@
+"""One neighbour as the link sees it: its socket, how far it is, whether it is there."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+import zmq
+
+from agentd.wire.frame import Frame
+
+
+@dataclass(slots=True, eq=False)
+class Neighbour:
+    """What is known of one neighbour."""
+
+    id: int
+    address: str
+    socket: zmq.Socket[bytes]
+    hears_us: bool = False
+    """Its subscription was seen."""
+    greeted: bool = False
+    """Something of its run came from it."""
+    live: bool = True
+    """Rounds wait for it."""
+    left: bool = False
+    """It said goodbye."""
+    round: int = 0
+    """The newest round it is known to have reached."""
+    held: Frame | None = None
+    """A frame of a round that we have not reached yet."""
+    waiting: deque[bytes] = field(default_factory=deque)
+    """Parts that came before rounds began."""
+    incarnation: int = -1
+    sequence: int = 0
+
+    def receive(self, flags: int = 0) -> bytes | None:
+        """The next part, or None when there is none (at once with NOBLOCK, else within a slice)."""
+        if self.waiting:
+            return self.waiting.popleft()
+        try:
+            return self.socket.recv(flags)
+        except zmq.Again:
+            return None
+
+    def reconnect(self) -> None:
+        """Connect anew: after an oversized frame libzmq does not by itself, and its back-off may have grown long."""
+        self.socket.disconnect(self.address)
+        self.socket.connect(self.address)
+
+    def note(self, frame: Frame, dropped: Counter[str]) -> None:
+        """Keep track of incarnation, sequence and round of a frame; count what was lost in between."""
+        self.greeted = True
+        self.round = max(self.round, frame.round)
+        if frame.greeting:
+            return
+        if frame.incarnation != self.incarnation:
+            self.incarnation, self.sequence = frame.incarnation, frame.sequence
+        elif frame.sequence > self.sequence:
+            dropped["lost-frames"] += frame.sequence - self.sequence - 1
+            self.sequence = frame.sequence
+        self.left = frame.goodbye
