@@ -8,7 +8,7 @@ from agentd.core.message import Batch, Columns
 from agentd.core.origins import grown
 
 _CHUNK = 1024
-"""Rows added up at once: accepted sums stay below 2^53, so a thousand of them stay inside 64 bits."""
+"""Rows added up at once: accepted sums stay below 2^51, so a thousand differences of two stay inside 64 bits."""
 
 
 class Pool:

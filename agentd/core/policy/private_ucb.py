@@ -76,8 +76,8 @@ class PrivateUcb:
     def _release(self, trial: int, arm: int, pulls: int) -> None:
         scale = scale_steps(pulls, self._v)
         self.ledger.record(Release(arm, trial, pulls, scale))
-        self._released_counts[arm] = pulls
-        self._released_sums[arm] = self._told[arm] + self._noise.draw(arm, scale)
+        noised = self._told[arm] + self._noise.draw(arm, scale)
+        self._released_counts[arm], self._released_sums[arm] = pulls, noised
 
 
 def extrapolated(now: Columns, at_release: Columns, noised: Columns) -> Columns:
