@@ -1,0 +1,143 @@
+"""private-ucb: when it releases, what it tells, what it makes of what it hears."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_runs import released, sample, samples
+
+from agentd.core.checks import MAX_GAP
+from agentd.core.grid import UNIT
+from agentd.core.message import MAX_TRIAL, Kind, Message
+from agentd.core.policy import PolicySettings
+from agentd.core.policy.private_ucb import PrivateUcb, extrapolated
+from agentd.core.privacy.series import ReleaseSeries, scale_steps
+
+ROW = np.array([0])
+NOISE = 5
+
+
+class Fixed:
+    """Noise that is always the same, and notes what was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, int]] = []
+
+    def draw(self, arm: int, scale: int) -> int:
+        self.asked.append((arm, scale))
+        return NOISE
+
+
+def private(arms: int = 1, **knobs: float) -> tuple[PrivateUcb, Fixed]:
+    noise = Fixed()
+    return PrivateUcb(PolicySettings(arms=arms, **knobs), noise), noise  # type: ignore[arg-type]
+
+
+def test_until_the_first_release_nothing_at_all_is_told() -> None:
+    """Not even the pulls: ε = 0.1 releases at 7, 16, 26, …"""
+    policy, _ = private(epsilon=0.1)
+    for trial in range(1, 7):
+        policy.observe(trial, 0, UNIT, UNIT)
+        assert policy.body() == (Kind.RELEASED, [0, 0, 0])
+    policy.observe(7, 0, UNIT, UNIT)
+    assert policy.body() == (Kind.RELEASED, [7, 7, 7 * UNIT + NOISE])
+
+
+def test_between_releases_only_the_number_of_pulls_moves() -> None:
+    policy, _ = private(epsilon=0.1)
+    for trial in range(1, 16):
+        policy.observe(trial, 0, UNIT, UNIT)
+    assert policy.body() == (Kind.RELEASED, [15, 7, 7 * UNIT + NOISE])
+    policy.observe(16, 0, 0, 0)
+    assert policy.body() == (Kind.RELEASED, [16, 16, 15 * UNIT + NOISE])
+
+
+@pytest.mark.parametrize(("epsilon", "v"), [(0.1, 1.1), (0.5, 1.3), (1.0, 1.1), (3.0, 1.05)])
+def test_releases_follow_the_series_each_with_the_noise_of_its_pulls(epsilon: float, v: float) -> None:
+    policy, noise = private(epsilon=epsilon, v=v)
+    for trial in range(1, 101):
+        policy.observe(trial, 0, 0, 0)
+    thresholds = ReleaseSeries(epsilon, v).thresholds(100)
+    assert noise.asked == [(0, scale_steps(pulls, v)) for pulls in thresholds]
+    assert policy.ledger.releases() == len(thresholds)
+    assert policy.ledger.pure_epsilon() == pytest.approx(math.fsum(n ** (-v / 2) for n in thresholds), rel=1e-6)
+
+
+def test_arms_are_released_each_at_its_own_pulls() -> None:
+    policy, noise = private(arms=2, epsilon=0.1)
+    for trial in range(1, 8):
+        policy.observe(trial, 1, 0, 0)
+    assert noise.asked == [(1, scale_steps(7))]
+    assert policy.body() == (Kind.RELEASED, [0, 0, 0, 7, 7, NOISE])
+
+
+def test_a_release_is_recorded_before_its_noise_is_drawn() -> None:
+    """Draw → commit → send has the charge first: a crash between the two may cost budget, never privacy."""
+
+    class Failing:
+        def draw(self, arm: int, scale: int) -> int:
+            raise OSError("no randomness today")
+
+    policy = PrivateUcb(PolicySettings(arms=1), Failing())
+    with pytest.raises(OSError, match="no randomness"):
+        policy.observe(1, 0, UNIT, UNIT)
+    assert policy.ledger.releases() == 1
+    assert policy.body() == (Kind.RELEASED, [0, 0, 0])
+
+
+def test_what_is_released_is_what_is_told_and_not_what_was_seen() -> None:
+    policy, _ = private()
+    policy.observe(1, 0, UNIT, 0)
+    assert policy.body() == (Kind.RELEASED, [1, 1, NOISE])
+
+
+@pytest.mark.parametrize(("epsilon", "rounds"), [(1.0, 2), (0.5, 4), (0.3, 8), (2.0, 2)])
+def test_it_pulls_in_turn_for_as_long_as_the_paper_says(epsilon: float, rounds: int) -> None:
+    policy, _ = private(arms=2, epsilon=epsilon)
+    policy.learn(released(Message(1, 99, 1, (40, 40, 40 * UNIT, 40, 40, 0))), ROW)
+    for trial in range(1, rounds + 1):
+        assert policy.choose(trial) == (trial - 1) % 2
+        policy.observe(trial, (trial - 1) % 2, 0, 0)
+    assert policy.choose(rounds + 1) == 0
+
+
+def test_it_decides_on_own_raw_rewards_and_the_others_releases() -> None:
+    """Own noise never enters own decisions: 5 steps of it would break this tie."""
+    policy, _ = private(arms=2)
+    policy.observe(1, 0, UNIT, UNIT)
+    policy.observe(2, 1, UNIT, UNIT)
+    assert policy.choose(3) == 0
+    policy.learn(released(Message(1, 9, 1, (4, 4, 0, 4, 4, 1))), ROW)
+    assert policy.choose(3) == 1
+    policy.forget(ROW)
+    assert policy.choose(3) == 0
+
+
+def test_bodies_of_another_kind_are_ignored() -> None:
+    policy, _ = private(arms=2)
+    policy.observe(1, 0, 0, 0)
+    policy.observe(2, 1, 0, 0)
+    policy.learn(samples(sample(1, 1, arm=1, reward=UNIT)), ROW)
+    assert policy.choose(3) == 0
+
+
+def columns(*numbers: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.array(numbers, dtype=np.int64)
+
+
+def test_nothing_released_contributes_nothing() -> None:
+    assert extrapolated(columns(0), columns(0), columns(0)).tolist() == [0]
+
+
+@given(st.integers(1, MAX_TRIAL), st.floats(1, MAX_GAP), st.floats(-1, 1))
+def test_the_extrapolation_is_exact_for_every_release_the_checks_let_through(
+    at_release: int, gap: float, place: float
+) -> None:
+    now = min(MAX_TRIAL, int(at_release * gap))
+    reach = at_release * UNIT + int(64 * UNIT * at_release**0.75)
+    noised = int(place * reach)
+    assert extrapolated(columns(now), columns(at_release), columns(noised)).tolist() == [now * noised // at_release]

@@ -1,0 +1,295 @@
+"""Checks: what an honest origin can have sent, reason by reason."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from small_runs import released, sample, samples, totals
+
+from agentd.core.checks import MAX_GAP, NOISE_SCALES, Checks
+from agentd.core.grid import UNIT
+from agentd.core.message import (
+    MAX_AGENT_ID,
+    MAX_INCARNATION,
+    MAX_LIFETIME,
+    MAX_TRIAL,
+    Batch,
+    Kind,
+    Message,
+    batch_of,
+)
+from agentd.core.privacy.series import ReleaseSeries, scale_steps
+
+MOST = (1 << 63) - 1
+LEAST = -(1 << 63)
+TRIAL = 1000
+
+
+def accepted(batch: Batch, arms: int = 2, latest_trial: int = MAX_TRIAL) -> tuple[int, dict[str, int]]:
+    """How many rows pass, and what became of the rest."""
+    checks = Checks(arms)
+    passed = checks.judge(batch, latest_trial)
+    return len(passed), dict(checks.dropped)
+
+
+GOOD_HEADS = [
+    {},
+    {"origin": 0},
+    {"origin": MAX_AGENT_ID},
+    {"trial": 1},
+    {"trial": MAX_TRIAL},
+    {"life": 1, "lifetime": MAX_LIFETIME},
+    {"life": MAX_LIFETIME, "lifetime": MAX_LIFETIME},
+    {"incarnation": MAX_INCARNATION},
+]
+BAD_HEADS = [
+    {"origin": -1},
+    {"origin": MAX_AGENT_ID + 1},
+    {"trial": 0},
+    {"trial": MAX_TRIAL + 1},
+    {"life": 0},
+    {"life": -1},
+    {"life": 3, "lifetime": 2},
+    {"life": MAX_LIFETIME + 1, "lifetime": MAX_LIFETIME + 1},
+    {"incarnation": -1},
+    {"incarnation": MAX_INCARNATION + 1},
+    {"origin": LEAST},
+    {"trial": MOST},
+    {"life": LEAST, "lifetime": MOST},
+]
+
+
+def with_head(**head: int) -> Batch:
+    return samples(sample(**{"origin": 1, "trial": 1, "life": 1, "lifetime": 2, **head}))
+
+
+@pytest.mark.parametrize("head", GOOD_HEADS, ids=str)
+def test_a_head_within_its_ranges_passes(head: dict[str, int]) -> None:
+    assert accepted(with_head(**head)) == (1, {})
+
+
+@pytest.mark.parametrize("head", BAD_HEADS, ids=str)
+def test_a_head_outside_its_ranges_is_dropped(head: dict[str, int]) -> None:
+    assert accepted(with_head(**head)) == (0, {"head": 1})
+
+
+def test_a_trial_that_has_not_happened_yet_is_dropped() -> None:
+    assert accepted(samples(sample(1, 7), sample(1, 8)), latest_trial=7) == (1, {"future": 1})
+
+
+@pytest.mark.parametrize("kind", [Kind.RELEASED, Kind.TOTALS])
+def test_a_body_for_another_number_of_arms_is_dropped(kind: Kind) -> None:
+    width = 3 if kind is Kind.RELEASED else 2
+    batch = batch_of(kind, [Message(1, 1, 1, (0,) * width), Message(2, 1, 1, (0,) * width)])
+    assert accepted(batch) == (0, {"shape": 2})
+
+
+def test_a_sample_wider_than_a_sample_is_dropped() -> None:
+    assert accepted(batch_of(Kind.SAMPLE, [Message(1, 1, 1, (0, 0, 0))])) == (0, {"shape": 1})
+
+
+@pytest.mark.parametrize("body", [(0, 0), (1, UNIT)])
+def test_samples_on_the_grid_of_known_arms_pass(body: tuple[int, int]) -> None:
+    assert accepted(samples(Message(1, 1, 1, body))) == (1, {})
+
+
+@pytest.mark.parametrize("body", [(-1, 0), (2, 0), (0, -1), (0, UNIT + 1), (MOST, 0), (0, LEAST)])
+def test_other_samples_are_dropped(body: tuple[int, int]) -> None:
+    assert accepted(samples(Message(1, 1, 1, body))) == (0, {"body": 1})
+
+
+@pytest.mark.parametrize("body", [(0, 0, 0, 0), (3, 0, 4, 4 * UNIT), (TRIAL, TRIAL * UNIT, 0, 0), (1, 1, TRIAL - 1, 0)])
+def test_totals_that_the_trials_can_have_brought_pass(body: tuple[int, ...]) -> None:
+    assert accepted(totals(Message(1, TRIAL, 1, body))) == (1, {})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        (0, 1, 0, 0),
+        (1, UNIT + 1, 0, 0),
+        (1, -1, 0, 0),
+        (-1, 0, 0, 0),
+        (TRIAL, 0, 1, 0),
+        (MOST, MOST, 0, 0),
+        (LEAST, LEAST, 0, 0),
+        (MOST, 0, MOST, 0),
+        (1 << 44, 1 << 62, 0, 0),
+    ],
+    ids=str,
+)
+def test_other_totals_are_dropped(body: tuple[int, ...]) -> None:
+    assert accepted(totals(Message(1, TRIAL, 1, body))) == (0, {"body": 1})
+
+
+SLACK = NOISE_SCALES * UNIT * 8  # 16^(3/4) = 8
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        (0, 0, 0, 0, 0, 0),
+        (16, 16, -SLACK, 0, 0, 0),
+        (16, 16, 16 * UNIT + SLACK, 0, 0, 0),
+        (16 * MAX_GAP, 16, 0, 0, 0, 0),
+        (500, 500, 0, 500, 400, 0),
+    ],
+    ids=str,
+)
+def test_releases_that_pulls_and_noise_can_have_brought_pass(body: tuple[int, ...]) -> None:
+    assert accepted(released(Message(1, TRIAL, 1, body))) == (1, {})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        (0, 0, 1, 0, 0, 0),
+        (0, 0, -1, 0, 0, 0),
+        (16, 16, -SLACK - 1, 0, 0, 0),
+        (16, 16, 16 * UNIT + SLACK + 1, 0, 0, 0),
+        (16 * MAX_GAP + 1, 16, 0, 0, 0, 0),
+        (1, 0, 0, 0, 0, 0),
+        (15, 16, 0, 0, 0, 0),
+        (-1, -1, 0, 0, 0, 0),
+        (501, 501, 0, 500, 400, 0),
+        (MOST, MOST, MOST, MOST, MOST, MOST),
+        (LEAST, LEAST, LEAST, LEAST, LEAST, LEAST),
+        (1 << 62, 1 << 62, 0, 1 << 62, 1 << 62, 0),
+        (4, 1 << 62, 0, 0, 0, 0),
+    ],
+    ids=str,
+)
+def test_other_releases_are_dropped(body: tuple[int, ...]) -> None:
+    assert accepted(released(Message(1, TRIAL, 1, body))) == (0, {"body": 1})
+
+
+@pytest.mark.parametrize(("epsilon", "v"), [(1e-3, 1.499), (0.02, 1.1), (0.3, 1.01), (0.7, 1.499), (1.0, 1.3)])
+def test_the_counts_of_an_honest_release_series_pass(epsilon: float, v: float) -> None:
+    """Just before each release the newest one is as old as it gets."""
+    series = ReleaseSeries(epsilon, v)
+    thresholds = [*series.thresholds(3000), series.following(3000)]
+    for before, after in itertools.pairwise(thresholds):
+        noised = before * UNIT + 40 * scale_steps(before, v)
+        body = (after - 1, before, noised)
+        assert accepted(released(Message(1, MAX_TRIAL, 1, body)), arms=1) == (1, {}), (before, after)
+
+
+def test_one_bad_row_takes_no_good_row_with_it() -> None:
+    batch = samples(sample(1, 1), sample(1, 2, life=0), sample(2, 9), sample(3, 1, arm=7), sample(4, 1))
+    checks = Checks(2)
+    assert checks.judge(batch, latest_trial=8).origin.tolist() == [1, 4]
+    assert checks.dropped == {"head": 1, "future": 1, "body": 1}
+
+
+def test_an_empty_batch_passes() -> None:
+    assert accepted(batch_of(Kind.SAMPLE, [sample(1, 1)]).rows(np.zeros(1, dtype=np.bool_))) == (0, {})
+
+
+class Line:
+    """One origin's messages, held against each other."""
+
+    def __init__(self, kind: Kind, arms: int = 1) -> None:
+        self.kind = kind
+        self.checks = Checks(arms)
+
+    def continues(self, *told: tuple[int, tuple[int, ...]], incarnation: int = 0, row: int = 0) -> list[bool]:
+        """Which of these (trial, body), told in one batch, are accepted."""
+        batch = batch_of(self.kind, [Message(1, trial, 1, body, 1, incarnation) for trial, body in told])
+        kept, rows = self.checks.continues(batch, np.full(len(batch), row, dtype=np.int64))
+        assert len(rows) == len(kept)
+        return [trial in kept.trial.tolist() for trial, _ in told]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fine"),
+    [
+        ((3, 5), (3, 5), True),
+        ((3, 5), (4, 5), True),
+        ((3, 5), (4, 5 + UNIT), True),
+        ((3, 5), (4, 6 + UNIT), False),
+        ((3, 5), (4, 4), False),
+        ((3, 5), (2, 5), False),
+        ((3, 5), (3, 6), False),
+    ],
+    ids=str,
+)
+def test_totals_only_grow_and_by_no_more_than_the_pulls_pay(
+    before: tuple[int, int], after: tuple[int, int], fine: bool
+) -> None:
+    line = Line(Kind.TOTALS)
+    assert line.continues((10, before)) == [True]
+    assert line.continues((11, after)) == [fine]
+    assert line.checks.dropped == ({} if fine else {"history": 1})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fine"),
+    [
+        ((9, 7, 50), (9, 7, 50), True),
+        ((9, 7, 50), (10, 7, 50), True),
+        ((9, 7, 50), (10, 10, -3), True),
+        ((9, 7, 50), (10, 7, 51), False),
+        ((9, 7, 50), (8, 7, 50), False),
+        ((9, 7, 50), (9, 6, 50), False),
+        ((0, 0, 0), (7, 7, 1), True),
+        ((7, 7, 1), (0, 0, 0), False),
+    ],
+    ids=str,
+)
+def test_pulls_only_grow_and_a_release_keeps_its_value_until_it_is_renewed(
+    before: tuple[int, ...], after: tuple[int, ...], fine: bool
+) -> None:
+    line = Line(Kind.RELEASED)
+    assert line.continues((10, before)) == [True]
+    assert line.continues((11, after)) == [fine]
+
+
+def test_what_was_refused_is_not_what_later_ones_are_held_against() -> None:
+    line = Line(Kind.TOTALS)
+    line.continues((10, (3, 5)))
+    assert line.continues((11, (1, 0))) == [False]
+    assert line.continues((12, (2, 0))) == [False]
+    assert line.continues((13, (3, 5))) == [True]
+
+
+def test_late_messages_are_held_against_nothing_and_change_nothing() -> None:
+    line = Line(Kind.TOTALS)
+    line.continues((10, (3, 5)))
+    assert line.continues((9, (9, 9))) == [True]
+    assert line.continues((11, (3, 5))) == [True]
+
+
+def test_of_several_new_messages_the_newest_is_remembered() -> None:
+    line = Line(Kind.TOTALS)
+    assert line.continues((12, (6, 0)), (11, (5, 0)), (10, (4, 0))) == [True, True, True]
+    assert line.continues((13, (5, 0))) == [False]
+    assert line.continues((14, (6, 0))) == [True]
+
+
+def test_a_new_incarnation_owes_nothing_to_the_old_one() -> None:
+    line = Line(Kind.TOTALS)
+    line.continues((10, (9, 0)))
+    assert line.continues((4, (1, 0)), incarnation=1) == [True]
+    assert line.continues((5, (0, 0)), incarnation=1) == [False]
+    assert line.continues((6, (2, 0)), incarnation=1) == [True]
+
+
+def test_origins_are_held_apart_and_the_memory_grows_with_them() -> None:
+    line = Line(Kind.TOTALS)
+    for row in (0, 3, 40):
+        assert line.continues((10, (3 + row, 0)), row=row) == [True]
+    for row in (0, 3, 40):
+        assert line.continues((11, (2 + row, 0)), row=row) == [False]
+        assert line.continues((12, (3 + row, 0)), row=row) == [True]
+
+
+def test_samples_have_no_history() -> None:
+    line = Line(Kind.SAMPLE, arms=2)
+    assert line.continues((10, (1, 0))) == [True]
+    assert line.continues((11, (0, 0))) == [True]
+
+
+def test_no_new_message_means_nothing_to_hold_against() -> None:
+    assert Line(Kind.TOTALS).continues() == []
