@@ -37,6 +37,8 @@ class Refusal(IntEnum):
     """The same trial was pulled with another arm."""
     TRIAL_OUT_OF_ORDER = 6
     RUN_OVER = 7
+    DUPLICATE_AGENT = 8
+    """Another connection already speaks for this agent."""
 
 
 @dataclass(frozen=True, slots=True)

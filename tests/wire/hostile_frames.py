@@ -212,7 +212,7 @@ def bad_messages() -> Bad:
         ),
         "REPORT done twice": (message_with("REPORT", 8, 2), Reason.RANGE),
         "REPORT done true": (message_with("REPORT", 8, True), Reason.TYPE),
-        "REFUSED for no known reason": (message_with("REFUSED", 2, 8), Reason.RANGE),
+        "REFUSED for no known reason": (message_with("REFUSED", 2, 100), Reason.RANGE),
         "REFUSED with a terminal escape": (message_with("REFUSED", 3, "\x1b[2J"), Reason.RANGE),
         "REFUSED with 201 characters": (message_with("REFUSED", 3, "x" * 201), Reason.RANGE),
         "REFUSED with text that is not UTF-8": (b"\x94\x01\x09\x05\xa1\xff", Reason.NOT_MSGPACK),

@@ -166,7 +166,7 @@ def read_environment(data: bytes) -> dict:
         6: (u30,),
         7: (),
         8: (),
-        9: (lambda v: whole(v, 1, 7), lambda v: text(v, 200)),
+        9: (lambda v: whole(v, 1, 8), lambda v: text(v, 200)),
     }[number]
     require(len(fields) == len(rules))
     read = [rule(field) for rule, field in zip(rules, fields, strict=True)]
