@@ -123,16 +123,15 @@ def _privacy(one: Measured) -> dict[str, Any]:
 
 
 def table(summary: dict[str, Any]) -> str:
-    """The final regrets for a person, mean ± standard error."""
-    sweep = "by_gamma" in summary["series"][0]
-    header = ["series", *(["γ"] if sweep else []), "group regret", "per agent", "true ε (nominal)"]
-    rows = [header]
+    """The final regrets for a person, mean ± standard error; columns that nobody fills are left out."""
+    rows = [("series", "γ", "group regret", "per agent", "true ε (nominal)")]
     for series in summary["series"]:
         for point in series.get("by_gamma", [series]):
-            gamma = [str(point["gamma"])] if sweep else []
-            rows.append([series["name"], *gamma, *_plus_minus(point), _spent(series)])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
-    lines = [_aligned(row, widths) for row in rows]
+            gamma = str(point["gamma"]) if "by_gamma" in series else ""
+            rows.append((series["name"], gamma, *_plus_minus(point), _spent(series)))
+    columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
+    widths = [max(map(len, column)) for column in columns]
+    lines = [_aligned(row, widths) for row in zip(*columns, strict=True)]
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
 
 
@@ -148,11 +147,11 @@ def _plus_minus(point: dict[str, Any]) -> tuple[str, str]:
 
 def _spent(series: dict[str, Any]) -> str:
     if "true_epsilon" not in series:
-        return "-"
+        return ""
     return f"{series['true_epsilon']:.3g} ({series['nominal_epsilon']:g})"
 
 
-def _aligned(row: list[str], widths: list[int]) -> str:
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
     """Names to the left, numbers to the right."""
     cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
     return "  ".join(cells)

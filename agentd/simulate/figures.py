@@ -69,6 +69,8 @@ class Figure:
     """What all series have in common beyond the setup, in words."""
     series: tuple[Series, ...]
     axis: Axis = Axis.ROUND
+    log_y: bool = False
+    """Whether its curves are orders of magnitude apart."""
     bounds: tuple[BoundLine, ...] = ()
 
 
@@ -97,6 +99,7 @@ def fig1a(knobs: Knobs) -> Figure:
             Series("dp-ucb-int", f"dp-ucb-int, every agent alone, {nominal}", "dp-ucb-int", policy, Lifetime.NONE),
             Series("coop-ucb", "coop-ucb, not private", "coop-ucb", policy),
         ),
+        log_y=True,
         bounds=(
             BoundLine("upper bound of private-ucb", private, _private_theorem(knobs.epsilon)),
             BoundLine("lower bound of any group", private, lambda trial: theory.lower(trial.means)),
@@ -122,6 +125,7 @@ def fig1b(knobs: Knobs) -> Figure:
                 arm_range=NARROW,
             ),
         ),
+        log_y=True,
     )
 
 
@@ -257,8 +261,8 @@ def draw(
     """Write the picture, twice."""
     subtitle = f"{setup.agents} agents, {ARMS} Bernoulli arms, {setup.graphs}, {setup.trials} trials; {figure.setting}"
     if figure.axis is Axis.GAMMA:
-        plot_sweep(curves, path_svg, path_png, title=figure.title, subtitle=subtitle)
+        plot_sweep(curves, path_svg, path_png, title=figure.title, subtitle=subtitle, log_y=figure.log_y)
         return
     rounds = np.arange(1, setup.rounds + 1)
     lines = [Curve(label, rounds.astype(np.float64), bound.curve(rounds)) for label, bound in bounds.items()]
-    plot_regret(curves, path_svg, path_png, title=figure.title, subtitle=subtitle, bounds=lines)
+    plot_regret(curves, path_svg, path_png, title=figure.title, subtitle=subtitle, bounds=lines, log_y=figure.log_y)
