@@ -91,8 +91,14 @@ class BanditClient:
                     "is `agentd env` running there?"
                 )
             self.retries += 1
+            self._reconnect()
             patience = min(2 * patience, MOST_PATIENCE_S)
             self._log.warning("environment silent, asking again", address=self._address, retries=self.retries)
+
+    def _reconnect(self) -> None:
+        """Connect anew: the environment may have come back elsewhere, or vanished without a word."""
+        self._socket.disconnect(self._address)
+        self._socket.connect(self._address)
 
     def _send(self, request: Request) -> None:
         try:

@@ -28,8 +28,8 @@ from agentd.wire.topics import FRAME_TOPIC, Subscription, payload, read_subscrip
 
 LATE_FRAMES_AT_ONCE = 16
 """Frames taken per round from a neighbour that is not waited for."""
-RECONNECT_AFTER_S = 5.0
-"""How long a neighbour that is down may stay silent before it is connected to anew."""
+RECONNECT_EVERY_S = 2.0
+"""How often neighbours that are down are connected to anew; each time their address is looked up again."""
 
 
 class Link:
@@ -86,14 +86,12 @@ class Link:
         Late, the missing are named: in an error where all are needed, else in the log.
         """
         deadline = time.monotonic() + timeout_s
-        poller = zmq.Poller()
-        for socket in [self._publisher, *(n.socket for n in self._order)]:
-            poller.register(socket, zmq.POLLIN)
         while missing := [n for n in self._order if not (n.hears_us and n.greeted)]:
             if time.monotonic() >= deadline:
                 self._go_without(missing, timeout_s, all_needed)
                 return
-            poller.poll(SLICE_MS)
+            # Only those still missing: frames of the others stay in their sockets until rounds begin.
+            zmq.select([self._publisher, *(n.socket for n in missing)], [], [], SLICE_MS / 1000)
             self._greet_subscribers()
             for neighbour in missing:
                 while (part := self._part(neighbour)) is not None:
@@ -222,7 +220,7 @@ class Link:
             if neighbour.round >= self.round - 1 and parts:
                 neighbour.live = True
                 self._log.info("neighbour back", neighbour=neighbour.id, round=self.round)
-        if self.down and time.monotonic() > self._tried_again_at + RECONNECT_AFTER_S:
+        if self.down and time.monotonic() > self._tried_again_at + RECONNECT_EVERY_S:
             self._tried_again_at = time.monotonic()
             for neighbour in self._order:
                 if not neighbour.live and not neighbour.left:
