@@ -74,7 +74,7 @@ async def _attend(
         log.info("joined", trial=agent.trial, arms=welcome.arms, algorithm=settings.algorithm)
         await _wait_for_neighbours(settings, link, returning=agent.trial > 0)
         log.info("ready", trial=agent.trial, neighbours=len(settings.peers))
-        await _take_part(settings, agent, link, bandit, horizon=welcome.horizon, stop=stop)
+        await _take_part(settings, agent, link, bandit, horizon=welcome.horizon, stop=stop, log=log)
         if stop.is_set():
             link.publish(agent.trial, (), last=True)
         await _say_last(bandit, _report(settings, agent, link, done=True), log)
@@ -89,10 +89,17 @@ async def _wait_for_neighbours(settings: AgentSettings, link: Link, *, returning
 
 
 async def _take_part(
-    settings: AgentSettings, agent: Agent, link: Link, bandit: BanditClient, *, horizon: int, stop: asyncio.Event
+    settings: AgentSettings,
+    agent: Agent,
+    link: Link,
+    bandit: BanditClient,
+    *,
+    horizon: int,
+    stop: asyncio.Event,
+    log: FilteringBoundLogger,
 ) -> None:
     rounds = min(settings.rounds or MAX_TRIAL, horizon or MAX_TRIAL)
-    reporter = Reporter(lambda: bandit.report(_report(settings, agent, link, done=False)))
+    reporter = Reporter(lambda: bandit.report(_report(settings, agent, link, done=False)), log)
     if settings.clock == "lockstep":
         drive = partial(drive_lockstep, round_timeout_s=settings.round_timeout_s)
     else:

@@ -7,11 +7,14 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from structlog.typing import FilteringBoundLogger
+
 from agentd.core.agent import Agent
 from agentd.core.message import MAX_TRIAL
 from agentd.shell.link import Link
 
 REPORT_EVERY_S = 1.0
+LOG_EVERY_TRIALS = 100
 
 
 class Bandit(Protocol):
@@ -23,14 +26,17 @@ class Bandit(Protocol):
 
 
 class Reporter:
-    """Calls `report` about once a second, from within the loop, so that reporting needs no task of its own."""
+    """Tells how far the agent is, from within the loop, so that reporting needs no task of its own."""
 
-    def __init__(self, report: Callable[[], None]) -> None:
+    def __init__(self, report: Callable[[], None], log: FilteringBoundLogger) -> None:
         self._report = report
+        self._log = log
         self._due = time.monotonic() + REPORT_EVERY_S
 
-    def tick(self) -> None:
-        """Report if it is time."""
+    def tick(self, trial: int) -> None:
+        """Report if it is time; leave a milestone in the log now and then."""
+        if trial % LOG_EVERY_TRIALS == 0:
+            self._log.info("progress", trial=trial)
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + REPORT_EVERY_S
             self._report()
@@ -54,7 +60,7 @@ async def drive_lockstep(
         if not last:
             batches = await link.gather(round_timeout_s, stop)
             agent.receive(batches, latest_trial=link.latest_round)
-        reporter.tick()
+        reporter.tick(agent.trial)
 
 
 async def drive_free(
@@ -66,7 +72,7 @@ async def drive_free(
         agent.receive(link.drain(), latest_trial=MAX_TRIAL)  # clocks differ: nobody knows how far others can be
         agent.observe(await bandit.pull(agent.own, agent.trial + 1, agent.choose()))
         link.publish(agent.trial, agent.outbox(), last=agent.trial == rounds)
-        reporter.tick()
+        reporter.tick(agent.trial)
         due = max(due + interval_s, time.monotonic())
         await _sleep_until(due, stop)
 
