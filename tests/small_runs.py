@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from agentd.commands.scenario import network_of
+from agentd.core.agent import Agent
 from agentd.core.lies import Attack
-from agentd.core.message import Batch, Kind, Message, batch_of
+from agentd.core.message import Batch, Columns, Kind, Message, batch_of
 from agentd.core.policy import PolicySettings
 from agentd.environment.arms import Arms
 from agentd.simulate.spec import Network, RunSpec
@@ -109,3 +111,27 @@ def hops(shape: GraphShape) -> dict[int, dict[int, int]]:
     graph.add_nodes_from(range(nodes))
     graph.add_edges_from(edges)
     return {source: dict(found) for source, found in networkx.all_pairs_shortest_path_length(graph)}
+
+
+class Overheard:
+    """What an agent's policy has learned, and what it knew when it chose."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.counted: Counter[tuple[int, int]] = Counter()
+        """How often each (origin, trial) was learned."""
+        self.learned: list[Batch] = []
+        self.known_at: dict[int, frozenset[tuple[int, int]]] = {}
+        """The keys learned before the choice of each trial."""
+        policy: Any = agent.policy
+        self._learn, self._choose = policy.learn, policy.choose
+        policy.learn, policy.choose = self.learn, self.choose
+
+    def learn(self, batch: Batch, rows: Columns) -> None:
+        self.counted.update(zip(batch.origin.tolist(), batch.trial.tolist(), strict=True))
+        self.learned.append(batch)
+        self._learn(batch, rows)
+
+    def choose(self, trial: int) -> int:
+        self.known_at[trial] = frozenset(self.counted)
+        arm: int = self._choose(trial)
+        return arm
