@@ -40,8 +40,13 @@ INTERRUPTED = 130
 """The exit code of a command that Ctrl-C ended, by the custom of shells."""
 
 
+class _FigureName(click.Choice):  # type: ignore[type-arg]
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
+        return "It is one of " + ", ".join(self.choices)  # in one line, as all our complaints
+
+
 @click.command(context_settings=FROM_ENVIRONMENT)
-@click.argument("figure", type=click.Choice(list(FIGURES)))
+@click.argument("figure", type=_FigureName(list(FIGURES)))
 @click.option("--trials", type=int, default=100, show_default=True, help="Graphs and sets of arms to average over.")
 @click.option("--rounds", type=int, default=1000, show_default=True, help="Pulls of each agent, T.")
 @click.option("--agents", type=int, default=200, show_default=True, help="Number of agents, M.")

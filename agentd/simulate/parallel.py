@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import warnings
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -44,13 +45,16 @@ def _in_processes(tasks: Iterable[Task], jobs: int) -> Generator[Done]:
     with _deaf_to_interrupts():
         results = parallel(joblib.delayed(_work)(unit, specs) for unit, specs in tasks)
     try:
-        yield from results
+        for done in results:  # noqa: UP028 - `yield from` would close the results by itself, and noisily
+            yield done
     except BrokenProcessPool:
         raise AgentdError(
             "a worker process died, perhaps for lack of memory; the same command with fewer --jobs continues"
         ) from None
     finally:
-        results.close()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that closing early wastes work is known here, and wanted
+            results.close()
         pool = import_module("joblib.externals.loky").get_reusable_executor
         pool(reuse=True).shutdown(wait=True, kill_workers=True)
 

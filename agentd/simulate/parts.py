@@ -64,8 +64,8 @@ class PartStore:
         """The part of this description; None where there is none, or none that can be trusted."""
         text = _canonical(description)
         try:
-            with np.load(self._path(text), allow_pickle=False) as file:
-                part = _part_of(file, text)
+            with self._path(text).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                part = _part_of(arrays, text)
         except FileNotFoundError:
             return None
         except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile):
@@ -100,12 +100,12 @@ def _canonical(description: Mapping[str, Any]) -> str:
     return json.dumps({"format": FORMAT, **description}, sort_keys=True)
 
 
-def _part_of(file: Mapping[str, NDArray[Any]], text: str) -> Part | None:
+def _part_of(arrays: Mapping[str, NDArray[Any]], text: str) -> Part | None:
     """The part in an opened file; None where it was made for something else."""
-    if str(file["description"]) != text:
+    if str(arrays["description"]) != text:
         return None
-    per_trial = {name: np.asarray(file[name], dtype=np.float64) for name in _PER_TRIAL}
-    return Part(curve=np.asarray(file["curve"], dtype=np.float64), seconds=float(file["seconds"]), **per_trial)
+    per_trial = {name: np.asarray(arrays[name], dtype=np.float64) for name in _PER_TRIAL}
+    return Part(curve=np.asarray(arrays["curve"], dtype=np.float64), seconds=float(arrays["seconds"]), **per_trial)
 
 
 def _complete(part: Part, trials: int, rounds: int) -> bool:
