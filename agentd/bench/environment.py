@@ -1,0 +1,78 @@
+"""How many pulls per second the environment service answers."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import time
+from multiprocessing.connection import Connection
+from statistics import median
+from typing import Any
+
+import zmq
+
+from agentd.environment.arms import Arms
+from agentd.wire.codec import decode_environment, encode_environment
+from agentd.wire.environment import Hello, Pull, Refused
+
+CLIENTS = 50
+PULLS_EACH = 400
+_PATIENCE_MS = 10_000
+
+
+def bench_environment(listen: str, repetitions: int = 3) -> dict[str, Any]:
+    """Pulls per second with many clients asking in turn, each waiting for its answer before it asks again."""
+    rates = [_rate(listen) for _ in range(repetitions)]
+    return {"clients": CLIENTS, "pulls_per_s": median(rates), "least": min(rates), "most": max(rates)}
+
+
+def _rate(listen: str) -> float:
+    context = multiprocessing.get_context("forkserver")
+    ours, theirs = context.Pipe(duplex=False)
+    service = context.Process(target=_serve, args=(listen, theirs), daemon=True)
+    service.start()
+    try:
+        return _ask_all(ours.recv())
+    finally:
+        if service.pid is not None:
+            service.terminate()
+        service.join(10)
+
+
+def _serve(listen: str, ready: Connection) -> None:
+    from agentd.environment.service import EnvironmentSettings, run_environment
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    settings = EnvironmentSettings(
+        listen=listen, arms=Arms.fixed([0.9, 0.5, 0.1]), agents=CLIENTS, rounds=PULLS_EACH, seed=1, log_file="/dev/null"
+    )
+    run_environment(settings, on_ready=ready.send)
+
+
+def _ask_all(address: str) -> float:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    clients = [context.socket(zmq.DEALER) for _ in range(CLIENTS)]
+    try:
+        for agent, client in enumerate(clients):
+            client.setsockopt(zmq.LINGER, 0)
+            client.setsockopt(zmq.RCVTIMEO, _PATIENCE_MS)
+            client.connect(address)
+            _ask(client, encode_environment(Hello(agent, 0)))
+        started = time.perf_counter()
+        for trial in range(1, PULLS_EACH + 1):
+            for agent, client in enumerate(clients):
+                client.send(encode_environment(Pull(agent, trial, trial % 3)))
+            for client in clients:
+                client.recv()
+        return CLIENTS * PULLS_EACH / (time.perf_counter() - started)
+    finally:
+        for client in clients:
+            client.close()
+        context.term()
+
+
+def _ask(client: zmq.Socket[bytes], request: bytes) -> None:
+    client.send(request)
+    reply = decode_environment(client.recv())
+    if isinstance(reply, Refused):
+        raise RuntimeError(reply.text)
