@@ -23,6 +23,7 @@ from agentd.core.privacy.laplace import SeededLaplace
 from agentd.environment.arms import uniforms
 from agentd.simulate.faults import NO_FAULTS, Faults
 from agentd.simulate.spec import DELTA, NOT_PULLED, Outcome, RunSpec
+from agentd.wire.size import batch_bytes, header_bytes
 
 Frame = list[Batch]
 _UNIFORMS_AT_ONCE = 256
@@ -170,7 +171,11 @@ class InMemoryNetwork:
                 self._in_flight.append(_InFlight(self.round + delay, order, sender, receiver, frame))
 
     def _frame_bytes(self, sender: int, frame: Frame) -> int:
-        return 0
+        """As long as the daemon's frame would be, which numbers its frames like its rounds."""
+        header = header_bytes(
+            sender=sender, incarnation=self.agents[sender].incarnation, sequence=self.round, round_=self.round
+        )
+        return header + sum(batch_bytes(batch.kind, self.spec.arms.count, len(batch)) for batch in frame)
 
     def _deliver(self) -> None:
         """Hand over what is due; a frame for an agent that is down is lost, as on a real PUB/SUB link."""

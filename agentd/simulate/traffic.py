@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from agentd.core.policy import ALGORITHMS
 from agentd.simulate.spec import RunSpec
+from agentd.wire.size import batch_bytes, header_bytes
 
 
 def messages_per_frame(spec: RunSpec) -> NDArray[np.int64]:
@@ -29,3 +30,17 @@ def count_messages(spec: RunSpec) -> int:
     """Messages sent in the whole run, each once per neighbour it was sent to."""
     degrees = np.array([len(neighbours) for neighbours in spec.network.neighbours])
     return int(messages_per_frame(spec).sum(axis=1) @ degrees)
+
+
+def count_bytes(spec: RunSpec) -> int:
+    """Bytes of all frames of the whole run, topics not counted, each frame once per neighbour it was sent to.
+
+    Every agent sends one frame per round, empty or not, numbered like the round.
+    """
+    degrees = np.array([len(neighbours) for neighbours in spec.network.neighbours], dtype=np.int64)
+    sender = np.arange(spec.network.agents, dtype=np.int64)[:, np.newaxis]
+    round_ = np.arange(1, spec.rounds + 1, dtype=np.int64)[np.newaxis, :]
+    lengths = header_bytes(sender=sender, incarnation=0, sequence=round_, round_=round_)
+    if (kind := ALGORITHMS[spec.algorithm].tells) is not None:
+        lengths = lengths + batch_bytes(kind, spec.arms.count, messages_per_frame(spec))
+    return int(lengths.sum(axis=1) @ degrees)
