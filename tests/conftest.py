@@ -6,6 +6,8 @@ import os
 
 import pytest
 
+pytest.register_assert_rewrite("small_runs")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

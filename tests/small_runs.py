@@ -16,7 +16,9 @@ from agentd.core.lies import Attack
 from agentd.core.message import Batch, Columns, Kind, Message, batch_of
 from agentd.core.policy import PolicySettings
 from agentd.environment.arms import Arms
-from agentd.simulate.spec import Network, RunSpec
+from agentd.simulate.engine import run_vector
+from agentd.simulate.network import run_agents
+from agentd.simulate.spec import Network, Outcome, RunSpec
 from topology.graph import Graph
 
 Edges = list[tuple[int, int]]
@@ -135,3 +137,26 @@ class Overheard:
         self.known_at[trial] = frozenset(self.counted)
         arm: int = self._choose(trial)
         return arm
+
+
+def assert_same(vector: Outcome, agents: Outcome) -> None:
+    """Everything an outcome says, but for the faults that only agents can have."""
+    assert np.array_equal(vector.arm, agents.arm)
+    assert np.array_equal(vector.reward, agents.reward)
+    assert (vector.arm.dtype, vector.reward.dtype) == (agents.arm.dtype, agents.reward.dtype)
+    assert (vector.messages, vector.bytes) == (agents.messages, agents.bytes)
+    assert (vector.releases, vector.fallbacks, vector.estimates) == (
+        agents.releases,
+        agents.fallbacks,
+        agents.estimates,
+    )
+    for one, other in ((vector.epsilon, agents.epsilon), (vector.epsilon_at_delta, agents.epsilon_at_delta)):
+        assert (one is None) == (other is None)
+        assert one is None or other is None or one.tolist() == other.tolist()
+    assert not vector.dropped
+    assert not agents.dropped
+
+
+def assert_engines_agree(*specs: RunSpec) -> None:
+    for vector, one in zip(run_vector(specs), specs, strict=True):
+        assert_same(vector, run_agents(one))

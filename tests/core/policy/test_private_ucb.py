@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_runs import released, sample, samples
 
@@ -134,6 +134,7 @@ def test_nothing_released_contributes_nothing() -> None:
 
 
 @given(st.integers(1, MAX_TRIAL), st.floats(1, MAX_GAP), st.floats(-1, 1))
+@settings(deadline=None)
 def test_the_extrapolation_is_exact_for_every_release_the_checks_let_through(
     at_release: int, gap: float, place: float
 ) -> None:

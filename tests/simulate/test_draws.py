@@ -1,0 +1,56 @@
+"""Blocks of draws are the draws that agents make one by one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from agentd.core.chance import Purpose, stream
+from agentd.core.privacy.laplace import SeededLaplace
+from agentd.environment.arms import uniforms
+from agentd.simulate.draws import UniformsPerTrial, UnitNoise
+
+KEYS = [(7, 0), (7, 3), (8, 0)]
+PAST_TWO_BLOCKS = 1030
+
+
+@pytest.mark.parametrize("per_trial", [1, 2])
+def test_uniforms_are_those_of_the_streams_trial_by_trial(per_trial: int) -> None:
+    drawn = UniformsPerTrial(KEYS, Purpose.LIE, per_trial)
+    streams = [stream(seed, Purpose.LIE, agent) for seed, agent in KEYS]
+    for trial in range(1, PAST_TWO_BLOCKS):
+        assert drawn.at(trial).T.tolist() == [one.random(per_trial).tolist() for one in streams]
+
+
+def test_rewards_follow_from_the_same_uniforms_in_both_engines() -> None:
+    drawn = UniformsPerTrial(KEYS, Purpose.REWARD)
+    for trial in range(1, PAST_TWO_BLOCKS):
+        got = drawn.at(trial)[0]
+        if trial % 100 == 7 or trial in (512, 513, 1024, 1025):
+            assert got.tolist() == [uniforms(seed, agent, trial, 1)[0] for seed, agent in KEYS]
+
+
+def test_no_streams_give_no_numbers() -> None:
+    assert UniformsPerTrial([], Purpose.LIE, 2).at(1).shape == (2, 0)
+
+
+def test_noise_is_what_the_agents_draw_however_the_streams_are_asked() -> None:
+    """Each stream on its own pace, past its first two blocks of 256 pairs."""
+    keys = [(7, 2, 0), (7, 2, 1), (9, 0, 1)]
+    noise = UnitNoise(keys)
+    agents = [SeededLaplace(seed, agent) for seed, agent, _ in keys]
+    chance = np.random.Generator(np.random.Philox(1))
+    for scale in range(1000, 1700):
+        rows = np.flatnonzero(chance.random(3) < (0.9, 0.5, 1.0))
+        first, second = noise.take(rows)
+        drawn = [math.floor(scale * a) - math.floor(scale * b) for a, b in zip(first, second, strict=True)]
+        assert drawn == [agents[row].draw(keys[row][2], scale) for row in rows.tolist()]
+
+
+def test_asking_nobody_moves_nobody() -> None:
+    noise = UnitNoise([(7, 2, 0)])
+    noise.take(np.zeros(0, dtype=np.int64))
+    first, second = noise.take(np.array([0]))
+    assert [first[0], second[0]] == stream(7, Purpose.NOISE, 2, 0).standard_exponential(2).tolist()
