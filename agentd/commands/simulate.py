@@ -15,6 +15,7 @@ from agentd.rundir import RunDirectory, finite
 from agentd.simulate.engine import refuse_what_needs_agents, run_vector
 from agentd.simulate.network import run_agents
 from agentd.simulate.spec import Outcome
+from agentd.simulate.traffic import count_bytes
 
 
 @click.command(context_settings=FROM_ENVIRONMENT)
@@ -50,7 +51,9 @@ def _run(scenario: Scenario, engine: str, *, quiet: bool) -> Outcome:
     if engine == "agents":
         return run_agents(scenario.spec)
     with click.progressbar(length=scenario.spec.rounds, label="rounds", hidden=quiet) as bar:
-        return run_vector([scenario.spec], progress=lambda _round: bar.update(1))[0]
+        outcome = run_vector([scenario.spec], progress=lambda _round: bar.update(1))[0]
+    outcome.bytes = count_bytes(scenario.spec)
+    return outcome
 
 
 def write_run(

@@ -30,7 +30,7 @@ from agentd.simulate.columns import (
 )
 from agentd.simulate.draws import UniformsPerTrial
 from agentd.simulate.spec import DELTA, Outcome, RunSpec
-from agentd.simulate.traffic import count_bytes, count_messages
+from agentd.simulate.traffic import count_messages
 
 _COLUMN_POLICIES: dict[str, Callable[[Layout], ColumnPolicy]] = {
     "ucb1": Alone,
@@ -123,7 +123,7 @@ def _outcome(
 ) -> Outcome:
     mine = slice(run * layout.agents, (run + 1) * layout.agents)
     outcome = Outcome(np.ascontiguousarray(arms[:, mine].T), np.ascontiguousarray(rewards[:, mine].T))
-    outcome.messages, outcome.bytes = count_messages(layout.specs[run]), count_bytes(layout.specs[run])
+    outcome.messages = count_messages(layout.specs[run])
     if isinstance(policy, TogetherRobust):
         outcome.fallbacks = int(policy.fallbacks[run])
         outcome.estimates = policy.estimates
