@@ -72,7 +72,7 @@ async def _attend(
         agent = assemble(settings, welcome)
         link.introduce(run=welcome.run, arms=welcome.arms, incarnation=agent.incarnation, round_=agent.trial)
         log.info("joined", trial=agent.trial, arms=welcome.arms, algorithm=settings.algorithm)
-        await _wait_for_neighbours(settings, link, returning=agent.trial > 0)
+        await _wait_for_neighbours(settings, link, stop, returning=agent.trial > 0)
         log.info("ready", trial=agent.trial, neighbours=len(settings.peers))
         await _take_part(settings, agent, link, bandit, horizon=welcome.horizon, stop=stop, log=log)
         if stop.is_set():
@@ -83,9 +83,9 @@ async def _attend(
         link.close()
 
 
-async def _wait_for_neighbours(settings: AgentSettings, link: Link, *, returning: bool) -> None:
+async def _wait_for_neighbours(settings: AgentSettings, link: Link, stop: asyncio.Event, *, returning: bool) -> None:
     timeout_s = min(REJOIN_S, settings.ready_timeout_s) if returning else settings.ready_timeout_s
-    await link.wait_until_ready(timeout_s, all_needed=settings.clock == "lockstep" and not returning)
+    await link.wait_until_ready(timeout_s, stop, all_needed=settings.clock == "lockstep" and not returning)
 
 
 async def _take_part(

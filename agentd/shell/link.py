@@ -80,22 +80,22 @@ class Link:
         """Say which run this is, once the environment has told."""
         self._run, self._arms, self._incarnation, self.round = run, arms, incarnation, round_
 
-    async def wait_until_ready(self, timeout_s: float, *, all_needed: bool) -> None:
+    async def wait_until_ready(self, timeout_s: float, stop: asyncio.Event, *, all_needed: bool) -> None:
         """Return when every neighbour hears us and was heard; evidence, never a guess.
 
         Late, the missing are named: in an error where all are needed, else in the log.
         """
         deadline = time.monotonic() + timeout_s
-        while missing := [n for n in self._order if not (n.hears_us and n.greeted)]:
+        while (missing := [n for n in self._order if not (n.hears_us and n.greeted)]) and not stop.is_set():
             if time.monotonic() >= deadline:
                 self._go_without(missing, timeout_s, all_needed)
                 return
-            # Only those still missing: frames of the others stay in their sockets until rounds begin.
-            zmq.select([self._publisher, *(n.socket for n in missing)], [], [], SLICE_MS / 1000)
+            # Only those not heard yet: frames of the others stay in their sockets until rounds begin.
+            unheard = [n for n in missing if not n.greeted]
+            zmq.select([self._publisher, *(n.socket for n in unheard)], [], [], SLICE_MS / 1000)
             self._greet_subscribers()
-            for neighbour in missing:
-                while (part := self._part(neighbour)) is not None:
-                    self._read_early(neighbour, part)
+            for neighbour in unheard:
+                self._hear_first(neighbour)
             await asyncio.sleep(0)
 
     def publish(self, round_: int, batches: Iterable[Batch], *, last: bool = False) -> None:
@@ -271,6 +271,13 @@ class Link:
             self.missed += 1
             self.dropped["missed-rounds"] += 1
             self._log.warning("neighbour down", neighbour=neighbour.id, address=neighbour.address, round=self.round)
+
+    def _hear_first(self, neighbour: Neighbour) -> None:
+        """Read until something of the neighbour is understood, but never for as long as it likes to send."""
+        for _ in range(LATE_FRAMES_AT_ONCE):
+            if neighbour.greeted or (part := self._part(neighbour)) is None:
+                return
+            self._read_early(neighbour, part)
 
     def _read_early(self, neighbour: Neighbour, part: bytes) -> None:
         """Look at a part that came before our rounds began; what belongs to a round is kept for it."""
