@@ -1,0 +1,172 @@
+"""Where requests are handed in: from the socket to the bandit, to disk, and back to the socket.
+
+All requests that have arrived are answered as one batch: decide them all, write the new pulls to the journal with one
+write, then send all replies. So a pull whose reply left is on disk, whatever happens to the process afterwards.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from structlog.typing import FilteringBoundLogger
+
+from agentd.environment.bandit import Bandit
+from agentd.environment.router import Router
+from agentd.environment.sparing import Sparing
+from agentd.environment.status import Speed, Tallies, status_of
+from agentd.environment.store import Store
+from agentd.errors import PeerError
+from agentd.wire.codec import decode_environment, encode_environment
+from agentd.wire.environment import Hello, Ping, Pull, Refusal, Refused, Reply, Report, Request
+from agentd.wire.frame import VERSION, Reason
+
+STATUS_EVERY_S = 1.0
+_STATUS_SHARE = 0.05  # with thousands of agents status.json is written less often, to cost no more than this
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What an environment knows at its end."""
+
+    bandit: Bandit
+    status: dict[str, Any]
+    wall_s: float
+    """Since the service started; a run that was taken up again is older."""
+
+
+class Desk:
+    """Carries requests to the bandit and its replies back."""
+
+    def __init__(self, bandit: Bandit, router: Router, store: Store | None, log: FilteringBoundLogger) -> None:
+        self.bandit = bandit
+        self.tallies = Tallies()
+        self._router = router
+        self._store = store
+        self._log = log
+        self._sparing = Sparing()
+        self._started_s = time.monotonic()
+        self._speed = Speed(bandit.pulls, self._started_s)
+        self._changed = False
+        self._status_due_s = self._started_s
+        self._saved_done: dict[int, Report] = {}
+        self._unsaved_done = False
+
+    async def serve(self, until_done: bool) -> None:
+        """Answer requests; returns when all agents are done, if asked to, else never."""
+        while not (until_done and self.bandit.all_done):
+            await self._router.ready(max(0.0, self._status_due_s - time.monotonic()) if self._changed else None)
+            self.answer_waiting()
+            self._write_status_if_due()
+
+    def announce(self) -> str:
+        """Say in the log and in status.json that requests are taken; returns the address."""
+        terms, address = self.bandit.terms, self._router.address
+        self._log.info("listening", address=address, run=terms.run.hex(), arms=terms.arms.count, agents=terms.agents)
+        self._write_status(time.monotonic())
+        return address
+
+    def answer_waiting(self) -> int:
+        """Answer all that has arrived; returns how many requests that were."""
+        messages = self._router.waiting()
+        if not messages:
+            return 0
+        now_s = time.monotonic()
+        replies = [(parts[0], encode_environment(self._reply(parts, now_s))) for parts in messages]
+        self._save()
+        for connection, data in replies:
+            if not self._router.send(connection, data):
+                self.tallies.unanswerable += 1
+        self._changed = True
+        return len(messages)
+
+    def finish(self) -> Ending:
+        """Write everything down and say goodbye."""
+        self._log.info("ending", pulls=self.bandit.pulls)
+        self.answer_waiting()
+        status = self._write_status(time.monotonic())
+        wall_s = time.monotonic() - self._started_s
+        if self._store is not None:
+            self._write_results(self._store)
+        self._log.info("ended", pulls=self.bandit.pulls, group_regret=status["group_regret"], wall_s=round(wall_s, 3))
+        return Ending(self.bandit, status, wall_s)
+
+    def _reply(self, parts: list[bytes], now_s: float) -> Reply:
+        try:
+            request = _read(parts)
+        except PeerError as fault:
+            self.tallies.malformed[fault.reason] += 1
+            code = Refusal.VERSION if fault.reason == Reason.VERSION else Refusal.MALFORMED
+            self._complain(f"malformed {fault.reason}", now_s)
+            return Refused(code, f"not a request of protocol version {VERSION}: {fault}")
+        reply = self.bandit.answer(parts[0], request, now_s)
+        if type(reply) is Refused:
+            self.tallies.refused[reply.code.name.lower()] += 1
+            self._complain(reply.code.name.lower(), now_s, text=reply.text)
+        elif type(request) is Report:
+            self._unsaved_done |= request.done and self._saved_done.get(request.agent) != request
+        elif type(request) is Hello:
+            self._greet(request, now_s)
+        return reply
+
+    def _save(self) -> None:
+        """Put on disk what must be there before the replies leave."""
+        fresh = self.bandit.take_fresh()
+        if self._store is None:
+            return
+        self._store.record(fresh)
+        if self._unsaved_done:
+            self._write_reports(self._store)
+
+    def _write_reports(self, store: Store) -> None:
+        reports = {agent: seat.report for agent, seat in self.bandit.seats.items() if seat.report is not None}
+        store.write_reports(reports.values())
+        self._saved_done = {agent: report for agent, report in reports.items() if report.done}
+        self._unsaved_done = False
+
+    def _write_status_if_due(self) -> None:
+        now_s = time.monotonic()
+        if self._changed and now_s >= self._status_due_s:
+            self._write_status(now_s)
+
+    def _write_status(self, now_s: float) -> dict[str, Any]:
+        status = status_of(
+            self.bandit,
+            self.tallies,
+            address=self._router.address,
+            pulls_per_s=self._speed.look(self.bandit.pulls, now_s),
+            now_s=now_s,
+        )
+        if self._store is not None:
+            self._store.write_status(status)
+            self._write_reports(self._store)
+        self._changed = False
+        cost_s = time.monotonic() - now_s
+        self._status_due_s = now_s + max(STATUS_EVERY_S, cost_s / _STATUS_SHARE)
+        return status
+
+    def _write_results(self, store: Store) -> None:
+        try:
+            store.write_results(self.bandit)
+        except ValueError as fault:  # pulls.journal still has every pull
+            self._log.warning("no pulls.npz, regret.csv and regret.svg", why=str(fault))
+
+    def _complain(self, reason: str, now_s: float, **about: Any) -> None:
+        if (times := self._sparing.due(reason, now_s)) is not None:
+            self._log.warning("refused", reason=reason, times=times, **about)
+
+    def _greet(self, hello: Hello, now_s: float) -> None:
+        if self._sparing.due(f"hello {hello.agent}", now_s) is not None:
+            next_trial = self.bandit.seats[hello.agent].next_trial
+            self._log.info("hello", agent=hello.agent, incarnation=hello.incarnation, next_trial=next_trial)
+
+
+def _read(parts: list[bytes]) -> Request:
+    """The request that a message holds."""
+    if len(parts) != 2:
+        raise PeerError(Reason.SHAPE, f"{Reason.SHAPE}, a request has one part")
+    request = decode_environment(parts[1])
+    if not isinstance(request, (Hello, Pull, Report, Ping)):
+        raise PeerError(Reason.TAG, f"{Reason.TAG}, a reply where a request should be")
+    return request

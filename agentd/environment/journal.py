@@ -1,0 +1,154 @@
+"""Every pull on disk, before its reply leaves.
+
+A file of a 32-byte header and 16-byte records, little-endian, in the order in which pulls were counted:
+
+    header  magic "agentdPJ" · version u32 · record size u32 · run 8 bytes · zeros 8 bytes
+    record  agent u32 · trial u32 · arm u16 · check u16 · reward u32
+
+A batch of pulls is one write, so what a killed process leaves behind is whole records and at most one torn one at the
+end, whose reply never left: it is cut off. Anything else that does not fit means that somebody else changed the file,
+and then nothing is repaired. A machine that loses power may lose the last seconds, or find zeros in their place.
+
+The file is locked for as long as it is open: one run directory, one service.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentd.environment.bandit import Bandit, Counted
+from agentd.errors import AgentdError, ConfigurationError
+from agentd.wire.frame import RUN_BYTES
+
+NAME = "pulls.journal"
+
+_MAGIC = b"agentdPJ"
+_VERSION = 1
+_HEADER = struct.Struct(f"<8sII{RUN_BYTES}s8x")
+_RECORD = struct.Struct("<IIHHI")
+_COLUMNS = np.dtype([("agent", "<u4"), ("trial", "<u4"), ("arm", "<u2"), ("check", "<u2"), ("reward", "<u4")])
+
+# Any weights will do that keep one changed field from going unnoticed: a weighted sum modulo the largest 16-bit prime.
+_WEIGHTS = (40_503, 30_011, 52_711, 10_007)
+_PRIME = 65_521
+
+Records = NDArray[np.void]
+
+
+class Journal:
+    """The open and locked journal of one run directory."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    @classmethod
+    def open(cls, directory: Path) -> Journal:
+        """Open the journal of a run directory, making an empty one if there is none, and lock it."""
+        path = directory / NAME
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise ConfigurationError(
+                f"another environment service is using {directory}; stop it or name another --run-dir"
+            ) from None
+        return cls(path, descriptor)
+
+    def close(self) -> None:
+        """Put everything on the disk and let go of the lock."""
+        os.fsync(self._descriptor)
+        os.close(self._descriptor)
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file."""
+        return os.fstat(self._descriptor).st_size
+
+    def begin(self, run: bytes) -> None:
+        """Write the header of a new journal; one that holds pulls is never begun again."""
+        if self.size > _HEADER.size:
+            raise ConfigurationError(f"{self.path} holds pulls, but environment.json beside it is missing")
+        os.ftruncate(self._descriptor, 0)
+        self._write(_HEADER.pack(_MAGIC, _VERSION, _RECORD.size, run))
+
+    def append(self, pulls: Sequence[Counted]) -> None:
+        """Write pulls down, in one go."""
+        if pulls:
+            self._write(b"".join([_RECORD.pack(a, t, arm, _check(a, t, arm, r), r) for a, t, arm, r in pulls]))
+
+    def read(self, run: bytes) -> tuple[Records, int]:
+        """All whole records, and how many bytes of a torn one were cut off."""
+        content = self._content()
+        if len(content) < _HEADER.size or content[: _HEADER.size] != _HEADER.pack(_MAGIC, _VERSION, _RECORD.size, run):
+            raise self.damaged("it is not the journal of this run")
+        whole = _whole_bytes(content)
+        if torn := len(content) - whole:
+            os.ftruncate(self._descriptor, whole)
+        records = np.frombuffer(
+            content, dtype=_COLUMNS, count=(whole - _HEADER.size) // _RECORD.size, offset=_HEADER.size
+        )
+        wrong = np.flatnonzero(_checks(records) != records["check"])
+        if len(wrong):
+            raise self.damaged(f"record {int(wrong[0]) + 1} of {len(records)} is not what was written")
+        return records, torn
+
+    def damaged(self, why: str) -> ConfigurationError:
+        """The complaint about a journal that cannot be trusted."""
+        return ConfigurationError(f"{self.path} is damaged: {why}; restore it or name another --run-dir")
+
+    def _content(self) -> bytes:
+        with self.path.open("rb") as file:
+            return file.read()
+
+    def _write(self, data: bytes) -> None:
+        """Append, to the last byte; a disk that is full ends the service before a reply could leave."""
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        except OSError as fault:
+            raise AgentdError(f"cannot append to {self.path}: {fault.strerror}; make room and start again") from None
+
+
+def replay(journal: Journal, bandit: Bandit) -> int:
+    """Give the bandit all pulls of its journal; returns how many bytes of a torn record were cut off."""
+    records, torn = journal.read(bandit.terms.run)
+    order = np.argsort(records["agent"], kind="stable")
+    agents, starts = np.unique(records["agent"][order], return_index=True)
+    for agent, places in zip(agents.tolist(), np.split(order, starts[1:]), strict=False):
+        own = records[places]
+        if not np.array_equal(own["trial"], np.arange(1, len(own) + 1)):
+            raise journal.damaged(f"the trials of agent {agent} are not 1…{len(own)}, each once and in order")
+        try:
+            bandit.restore(agent, own["arm"], own["reward"].astype(np.int64))
+        except ValueError as fault:
+            raise journal.damaged(str(fault)) from None
+    return torn
+
+
+def _whole_bytes(content: bytes) -> int:
+    """Where the last whole record ends; records of zeros at the end are room for pulls that never came."""
+    end = len(content) - (len(content) - _HEADER.size) % _RECORD.size
+    while end > _HEADER.size and not any(content[end - _RECORD.size : end]):
+        end -= _RECORD.size
+    return end
+
+
+def _check(agent: int, trial: int, arm: int, reward: int) -> int:
+    a, b, c, d = _WEIGHTS
+    return (agent * a + trial * b + arm * c + reward * d + 1) % _PRIME
+
+
+def _checks(records: Records) -> NDArray[np.uint16]:
+    """What `_check` says of each record."""
+    fields = (records[name].astype(np.uint64) for name in ("agent", "trial", "arm", "reward"))
+    total = sum((field * np.uint64(weight) for field, weight in zip(fields, _WEIGHTS, strict=True)), np.uint64(1))
+    return np.asarray(total % np.uint64(_PRIME), dtype=np.uint16)

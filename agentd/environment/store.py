@@ -1,0 +1,155 @@
+"""What the environment keeps in a run directory, and how it takes it up again.
+
+    environment.json  the terms of the run, written once; only its owner may read it, because of the seed
+    pulls.journal     every pull, before its reply leaves
+    reports.json      the newest report of each agent; an agent is told that it is done only after this says so
+    status.json       how the run is doing, about once per second while something changes
+
+and at the end pulls.npz, regret.csv and regret.svg.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from agentd.environment.bandit import Bandit, Counted
+from agentd.environment.journal import Journal, replay
+from agentd.environment.status import report_from_json, report_to_json
+from agentd.environment.terms import Terms
+from agentd.errors import AgentdError, ConfigurationError
+from agentd.rundir import RunDirectory
+from agentd.wire.environment import Report
+
+TERMS, REPORTS, STATUS, FAULTS = "environment.json", "reports.json", "status.json", "faults.jsonl"
+
+_EVENTS_LIMIT = 1000
+_EVENT_CHARS = 200
+
+
+class Store:
+    """One run directory in use by one service."""
+
+    def __init__(self, path: Path, journal: Journal) -> None:
+        self.path = path
+        self._journal = journal
+
+    @classmethod
+    def open(cls, path: Path) -> Store:
+        """Take a run directory; one that another service is using is refused."""
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            return cls(path, Journal.open(path))
+        except OSError as fault:
+            raise ConfigurationError(
+                f"cannot use {path} as run directory: {fault.strerror}; name another with --run-dir"
+            ) from None
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._journal.close()
+
+    def begin(self, terms: Terms) -> None:
+        """Write down the terms of a new run; the journal first, so that terms without one mean that it was lost."""
+        self._journal.begin(terms.run)
+        about = {"format": 1, "version": version("agentd"), "created": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+        replace_file(self.path / TERMS, json.dumps(about | terms.to_json(), indent=2) + "\n", mode=0o600)
+
+    def take_up(self, bandit: Bandit) -> int:
+        """Give the bandit back what it knew; returns how many bytes of a torn record were cut off."""
+        torn = replay(self._journal, bandit)
+        try:
+            bandit.restore_reports(_read_reports(self.path / REPORTS))
+        except (OSError, ValueError) as fault:
+            raise _unusable(self.path / REPORTS, fault) from None
+        return torn
+
+    def record(self, pulls: Sequence[Counted]) -> None:
+        """Write pulls down."""
+        self._journal.append(pulls)
+
+    def write_reports(self, reports: Iterable[Report]) -> None:
+        """Write down the newest report of each agent."""
+        listed = [report_to_json(report) for report in reports]
+        replace_file(self.path / REPORTS, json.dumps({"reports": listed}) + "\n")
+
+    def write_status(self, status: Mapping[str, Any]) -> None:
+        """Write down how the run is doing, and when that was."""
+        replace_file(self.path / STATUS, json.dumps({**status, "written": time.time()}) + "\n")
+
+    def write_results(self, bandit: Bandit) -> None:
+        """Pulls, regret and its picture; ValueError if the pulls are too sparse for a table."""
+        arm, reward = bandit.matrix()
+        directory = RunDirectory(self.path)
+        try:
+            directory.write_pulls(arm, reward)
+            directory.write_regret(arm, bandit.terms.arms.means, "Group regret", read_events(self.path / FAULTS))
+        except OSError as fault:
+            raise _unwritable(self.path, fault) from None
+
+
+def read_terms(path: Path) -> Terms | None:
+    """The terms that a run directory holds, if it holds any."""
+    place = path / TERMS
+    try:
+        return Terms.from_json(json.loads(place.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as fault:
+        raise _unusable(place, fault) from None
+
+
+def read_events(path: Path) -> list[tuple[int, str]]:
+    """The faults that somebody noted down, one {"round": …, "what": …} per line; other lines are passed over."""
+    if not path.is_file():
+        return []
+    events: list[tuple[int, str]] = []
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if (event := _event(line)) is not None and len(events) < _EVENTS_LIMIT:
+                events.append(event)
+    return events
+
+
+def replace_file(path: Path, text: str, *, mode: int = 0o644) -> None:
+    """Write a file beside and move it: complete, or not there."""
+    beside = path.with_name(f"{path.name}.new")
+    try:
+        beside.unlink(missing_ok=True)
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
+            file.write(text)
+        beside.replace(path)
+    except OSError as fault:
+        raise _unwritable(path, fault) from None
+
+
+def _read_reports(path: Path) -> list[Report]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    if not isinstance(content, dict) or not isinstance(content.get("reports"), list):
+        raise ValueError("it holds no list of reports")
+    return [report_from_json(report) for report in content["reports"]]
+
+
+def _event(line: str) -> tuple[int, str] | None:
+    try:
+        content = json.loads(line)
+        return int(content["round"]), str(content["what"])[:_EVENT_CHARS]
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _unwritable(path: Path, fault: OSError) -> AgentdError:
+    return AgentdError(f"cannot write {path}: {fault.strerror}; make room there and start again")
+
+
+def _unusable(path: Path, fault: Exception) -> ConfigurationError:
+    why = fault.strerror if isinstance(fault, OSError) else fault
+    return ConfigurationError(f"cannot use {path}: {why}; restore it or name another --run-dir")
