@@ -250,7 +250,7 @@ def _closing_words(summary: dict[str, Any], place: Path) -> str:
             "",
             figure_report.table(summary),
             "",
-            f"took {duration(summary['wall_s'])} on {summary['jobs']} cores",
+            f"took {duration(summary['wall_s'])} with up to {summary['jobs']} processes",
             f"written to {place}: {name}.csv, {name}.svg, {name}.png, summary.json",
         ]
     )

@@ -20,7 +20,11 @@ import pytest
 from agentd.cli import main
 from agentd.commands import experiment as command
 from agentd.commands import figure_report, progress
+from agentd.commands.scenario import make_scenario
+from agentd.environment.regret import group_regret
+from agentd.settings import TestbedSettings
 from agentd.simulate import figures
+from agentd.simulate.network import run_agents
 from agentd.simulate.parallel import Done, Task, carry_out
 from agentd.simulate.spec import DELTA
 
@@ -386,12 +390,23 @@ def test_results_go_to_figures_by_default_and_variables_stand_in_for_flags(
     assert (tmp_path / "figures" / "fig1a" / "fig1a.csv").exists()
 
 
-def test_the_graphs_are_those_that_simulate_draws() -> None:
-    from agentd.commands.scenario import make_scenario
-    from agentd.settings import TestbedSettings
-
-    settings = TestbedSettings(agents=12, edge_probability=0.4, seed=77)
-    assert command.draw_network(12, 0.4, 77).neighbours == make_scenario(settings).spec.network.neighbours
+@pytest.mark.parametrize(("figure", "liars"), [("fig1a", 0), ("fig1b", 12)])
+def test_a_trial_is_what_core_agents_do_with_its_seed(cli: Cli, tmp_path: Path, figure: str, liars: int) -> None:
+    """The first series of a figure, at trial 1: the run of `agentd simulate --engine agents` with the next seed."""
+    cli.summary(figure, *SMALL, "--jobs", "1", "--seed", "70", "--out", str(tmp_path))
+    algorithm, arm_range = ("byzantine-ucb", (0.3, 0.7)) if liars else ("private-ucb", (0.0, 1.0))
+    settings = TestbedSettings(
+        agents=12, edge_probability=0.4, rounds=40, seed=71, algorithm=algorithm, byzantine=liars, arm_range=arm_range
+    )
+    spec = make_scenario(settings).spec
+    expected = group_regret(run_agents(spec).arm, spec.arms.means)
+    found = []
+    for path in (tmp_path / "parts").iterdir():
+        with np.load(path) as part:
+            description = json.loads(str(part["description"]))
+            if description["algorithm"] == algorithm and description["liars"] == bool(liars):
+                found.append(part["final"][description["seeds"].index(71)])
+    assert found == [expected]
 
 
 def test_cliques_of_a_power_graph_are_counted() -> None:
