@@ -10,6 +10,8 @@ peer that came back under another address. TCP's own timers clean up what a vani
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Mapping
 
 import zmq
@@ -56,7 +58,7 @@ def publisher(context: zmq.Context[zmq.Socket[bytes]], listen: str) -> zmq.Socke
     except zmq.ZMQError as fault:
         socket.close(linger=0)
         raise ConfigurationError(
-            f"cannot listen on {listen}: {fault.strerror.lower()}; choose another address with --listen"
+            f"cannot listen on {listen}: {_why(fault)}; choose another address with --listen"
         ) from None
     return socket
 
@@ -66,15 +68,12 @@ def subscriber(context: zmq.Context[zmq.Socket[bytes]], own: int, address: str) 
     socket = _made(context, zmq.SUB, _COMMON | _SUBSCRIBE)
     socket.subscribe(FRAME_TOPIC)
     socket.subscribe(sync_topic(own))
-    socket.connect(address)
-    return socket
+    return _connected(socket, address)
 
 
 def requester(context: zmq.Context[zmq.Socket[bytes]], address: str) -> zmq.Socket[bytes]:
     """A DEALER socket to the environment."""
-    socket = _made(context, zmq.DEALER, _COMMON | _ASK)
-    socket.connect(address)
-    return socket
+    return _connected(_made(context, zmq.DEALER, _COMMON | _ASK), address)
 
 
 def _made(
@@ -84,3 +83,17 @@ def _made(
     for option, value in options.items():
         socket.setsockopt(option, value)
     return socket
+
+
+def _connected(socket: zmq.Socket[bytes], address: str) -> zmq.Socket[bytes]:
+    try:
+        socket.connect(address)
+    except zmq.ZMQError as fault:
+        socket.close(linger=0)
+        raise ConfigurationError(f"cannot connect to {address}: {_why(fault)}") from None
+    return socket
+
+
+def _why(fault: zmq.ZMQError) -> str:
+    """What the system says; pyzmq's own text repeats the address."""
+    return os.strerror(fault.errno or errno.EINVAL).lower()
