@@ -1,0 +1,257 @@
+"""Real sockets for the tests of the shell: addresses, a peer made by hand, an environment in a thread, processes."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import zmq
+
+from agentd.core.message import Batch
+from agentd.environment.arms import Arms, uniforms
+from agentd.wire.codec import decode_environment, decode_frame, encode_environment, encode_frame
+from agentd.wire.environment import EnvironmentMessage, Hello, Noted, Ping, Pong, Pull, Report, Reward, Welcome
+from agentd.wire.frame import GREETING, Frame
+from agentd.wire.topics import FRAME_TOPIC, payload, sync_topic
+
+RUN = bytes.fromhex("00112233445566ff")
+LONG_S = 20.0
+"""More than anything here takes, even on a busy machine: reaching it is a failure."""
+
+Found = TypeVar("Found")
+Answer = Callable[[EnvironmentMessage], Iterable[EnvironmentMessage | bytes]]
+
+
+def until(look: Callable[[], Found], within_s: float = LONG_S) -> Found:
+    """What `look` finds, as soon as it finds something."""
+    deadline = time.monotonic() + within_s
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"no evidence within {within_s:g} s"
+        time.sleep(0.005)
+    return found
+
+
+def free_address() -> str:
+    """A TCP address that nobody uses; outside the range from which the system gives ports away by itself."""
+    while True:
+        port = random.SystemRandom().randrange(10_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return f"tcp://127.0.0.1:{port}"
+
+
+def events(log_file: Path, name: str | None = None) -> list[dict[str, Any]]:
+    """The lines of a log, or those of one event."""
+    if not log_file.exists():
+        return []
+    whole = log_file.read_text(encoding="utf-8").split("\n")[:-1]
+    lines = [json.loads(line) for line in whole]
+    return [line for line in lines if name in (None, line["event"])]
+
+
+def rss_mb(process_id: int) -> float:
+    """Memory that a process holds."""
+    status = Path(f"/proc/{process_id}/status").read_text(encoding="ascii")
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+class Peer:
+    """A neighbour made by hand, from plain sockets: it says exactly what a test tells it to say."""
+
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], own: int, other: int, *, listen: str, hears: str
+    ) -> None:
+        self.own, self.other = own, other
+        self.incarnation = 0
+        self.sequence = 0
+        self.run = RUN
+        self.subscriptions: list[bytes] = []
+        self.xpub = context.socket(zmq.XPUB)
+        self.xpub.setsockopt(zmq.XPUB_VERBOSE, 1)
+        self.xpub.setsockopt(zmq.XPUB_NODROP, 1)  # the test must know what it has sent
+        self.xpub.setsockopt(zmq.LINGER, 0)
+        self.xpub.bind(listen)
+        self.sub = context.socket(zmq.SUB)
+        self.sub.setsockopt(zmq.LINGER, 0)
+        self.sub.subscribe(FRAME_TOPIC)
+        self.sub.subscribe(sync_topic(own))
+        self.sub.connect(hears)
+
+    def join(self) -> None:
+        """Wait until the other hears us, and greet it."""
+        self.await_subscription()
+        self.greet()
+
+    def await_subscription(self, times: int = 1) -> None:
+        """Wait until the other's sync topic was seen so often."""
+        wanted = b"\x01" + sync_topic(self.other)
+        until(lambda: self._look_at_subscriptions().count(wanted) >= times)
+
+    def _look_at_subscriptions(self) -> list[bytes]:
+        with suppress(zmq.Again):
+            while True:
+                self.subscriptions.append(self.xpub.recv(zmq.NOBLOCK))
+        return self.subscriptions
+
+    def greet(self, round_: int = 0, **changes: Any) -> None:
+        self.say(sync_topic(self.other) + self.encoded(round_, (), flags=GREETING, **changes))
+
+    def publish(self, round_: int, *batches: Batch, flags: int = 0, **changes: Any) -> None:
+        self.sequence += 1
+        self.say(FRAME_TOPIC + self.encoded(round_, batches, flags=flags, **changes))
+
+    def encoded(self, round_: int, batches: Iterable[Batch], *, flags: int, **changes: Any) -> bytes:
+        fields: dict[str, Any] = {
+            "run": self.run,
+            "sender": self.own,
+            "incarnation": self.incarnation,
+            "sequence": self.sequence,
+            "round": round_,
+            "flags": flags,
+            "batches": tuple(batches),
+            "arms": 2,
+        }
+        return encode_frame(Frame(**(fields | changes)))
+
+    def say(self, part: bytes) -> None:
+        self.xpub.send(part)
+
+    def hear(self, within_s: float = LONG_S) -> Frame:
+        """The next frame of the other."""
+        assert self.sub.poll(int(within_s * 1000)), "the other says nothing"
+        return decode_frame(payload(self.sub.recv(), sync_topic(self.own)))
+
+    def hear_round(self, round_: int) -> Frame:
+        """The other's frame of a round; what came before it is passed over."""
+        while True:
+            frame = self.hear()
+            if frame.round == round_ and not frame.greeting:
+                return frame
+
+    def close(self) -> None:
+        self.xpub.close()
+        self.sub.close()
+
+
+class StandIn:
+    """An environment in a thread: the answers of the protocol, or those that a test makes up."""
+
+    def __init__(
+        self, address: str, answer: Answer | None = None, *, arms: Arms | None = None, horizon: int = 0
+    ) -> None:
+        self.address = address
+        self.arms = arms or Arms.fixed((0.9, 0.1), "bernoulli")
+        self.horizon = horizon
+        self.run = RUN
+        self.seed = 7
+        self.requests: list[EnvironmentMessage] = []
+        self.pulls: dict[int, dict[int, int]] = {}
+        """The arm of each trial, by agent."""
+        self.reports: dict[int, Report] = {}
+        self._answer = answer or self.honest
+        self._stop = threading.Event()
+        self._bound = threading.Event()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def honest(self, request: EnvironmentMessage) -> list[EnvironmentMessage | bytes]:
+        """What the protocol asks for."""
+        match request:
+            case Hello(agent=agent):
+                known = self.pulls.setdefault(agent, {})
+                arms = self.arms
+                return [Welcome(self.run, arms.count, arms.low, arms.high, self.horizon, len(known) + 1)]
+            case Pull(agent=agent, trial=trial, arm=arm):
+                self.pulls.setdefault(agent, {})[trial] = arm
+                return [Reward(trial, arm, self.reward(agent, trial, arm))]
+            case Report(agent=agent, trial=trial):
+                self.reports[agent] = request
+                return [Noted(trial)]
+            case Ping():
+                return [Pong()]
+        raise AssertionError(f"not a request: {request}")
+
+    def reward(self, agent: int, trial: int, arm: int) -> int:
+        return self.arms.deal_one(arm, float(uniforms(self.seed, agent, trial, 1)[0]))
+
+    def _serve(self) -> None:
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        router = context.socket(zmq.ROUTER)
+        router.setsockopt(zmq.LINGER, 0)
+        router.bind(self.address)
+        self._bound.set()
+        while not self._stop.is_set():
+            if router.poll(20):
+                connection, data = router.recv_multipart()
+                request = decode_environment(data)
+                self.requests.append(request)
+                for reply in self._answer(request):
+                    router.send_multipart(
+                        (connection, reply if isinstance(reply, bytes) else encode_environment(reply))
+                    )
+        router.close()
+        context.term()
+
+    def __enter__(self) -> StandIn:
+        self._thread.start()
+        assert self._bound.wait(LONG_S), f"the stand-in cannot listen on {self.address}"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(LONG_S)
+
+
+class Process:
+    """`agentd` with some arguments as a process of its own."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._popen = subprocess.Popen(
+            [sys.executable, "-m", "agentd", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.id = self._popen.pid
+        self.errors = ""
+        """What it wrote on standard error, once it has ended."""
+
+    def terminate(self) -> None:
+        self._popen.send_signal(signal.SIGTERM)
+
+    def wait(self, within_s: float = LONG_S) -> int:
+        """Its exit code."""
+        _, self.errors = self._popen.communicate(timeout=within_s)
+        return self._popen.returncode
+
+    def end(self) -> None:
+        """Leave nothing running, whatever the test did."""
+        if self._popen.poll() is None:
+            self._popen.kill()
+        with suppress(ValueError):  # its pipes were read to the end already
+            self._popen.communicate()
+
+
+@contextmanager
+def agentd(*arguments: str) -> Iterator[Process]:
+    """A process that does not outlive the block."""
+    process = Process(*arguments)
+    try:
+        yield process
+    finally:
+        process.end()
+
+
+def agent_arguments(own: int, listen: str, environment: str, peers: dict[int, str], **flags: object) -> list[str]:
+    """The command line of an agent; `log_file=path` becomes `--log-file path`."""
+    arguments = ["--id", str(own), "--listen", listen, "--environment", environment]
+    arguments += ["--peers", ",".join(f"{peer}={address}" for peer, address in peers.items())]
+    for name, value in flags.items():
+        arguments += [f"--{name.replace('_', '-')}", str(value)]
+    return arguments
