@@ -86,7 +86,7 @@ class _FigureName(click.Choice):  # type: ignore[type-arg]
 def experiment(
     ctx: click.Context, /, figure: str, out: str | None, jobs: int | None, as_json: bool, **flags: Any
 ) -> None:
-    r"""Reproduce a figure of the paper: CSV, SVG, PNG and a summary.
+    """Reproduce a figure of the paper: CSV, SVG, PNG and a summary.
 
     \b
     fig1a  regret over time: private-ucb against ucb1, dp-ucb-int and coop-ucb
@@ -94,7 +94,7 @@ def experiment(
     fig1c  regret at the end as messages live longer, both algorithms
 
     Work that was finished before an interrupt is kept in DIR/parts: the same command goes on from there.
-    """
+    """  # noqa: D301 - click looks for the character \b, which a raw string does not have
     order = _Order.check(figure, jobs, **flags)
     _require_analysis()
     place = Path(out) if out is not None else Path(DEFAULT_PLACE) / figure
