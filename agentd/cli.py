@@ -66,7 +66,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="agentd")
 def cli() -> None:
-    r"""Private and byzantine-proof cooperative bandits, one daemon per agent.
+    """Private and byzantine-proof cooperative bandits, one daemon per agent.
 
     \b
     A first look:      agentd demo
@@ -76,7 +76,7 @@ def cli() -> None:
 
     Exit codes: 0 done, 1 runtime failure, 2 usage, 69 environment unreachable, 75 privacy budget exhausted,
     78 bad configuration.
-    """
+    """  # noqa: D301 - click looks for the character \b, which a raw string does not have
 
 
 def main(args: list[str] | None = None) -> None:

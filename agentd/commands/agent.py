@@ -70,12 +70,12 @@ class Peers(click.ParamType):  # type: ignore[type-arg]
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
 @config_option
 def agent(**flags: Any) -> None:
-    r"""Run one agent until its rounds are done or it is told to stop (SIGTERM; a second one stops at once).
+    """Run one agent until its rounds are done or it is told to stop (SIGTERM; a second one stops at once).
 
     \b
-    agentd --id 3 --peers 1=tcp://gate-1:7001,2=tcp://gate-2:7002 --listen tcp://*:7003 --insecure \
+    agentd --id 3 --peers 1=tcp://gate-1:7001,2=tcp://gate-2:7002 --listen tcp://*:7003 --insecure \\
            --environment tcp://hub:7000 --algorithm private-ucb --epsilon 1 --gamma 2
-    """
+    """  # noqa: D301 - click looks for the character \b, which a raw string does not have
     from agentd.shell.daemon import run_agent
 
     settings = AgentSettings(**flags)

@@ -29,11 +29,11 @@ from agentd.simulate.traffic import count_bytes
 )
 @click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Print the summary as JSON.")
 def simulate(engine: str, as_json: bool, run_dir: str | None, **flags: Any) -> None:
-    r"""Run a testbed in memory: the same algorithms, graph, arms and noise as `agentd up`, without processes.
+    """Run a testbed in memory: the same algorithms, graph, arms and noise as `agentd up`, without processes.
 
     \b
     agentd simulate --agents 200 --edge-probability 0.1 --algorithm private-ucb --seed 7
-    """
+    """  # noqa: D301 - click looks for the character \b, which a raw string does not have
     scenario = make_scenario(testbed_settings(**flags))
     if engine == "vector":
         refuse_what_needs_agents([scenario.spec])
