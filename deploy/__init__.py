@@ -1,1 +1,9 @@
 """Testbeds: a plan of who listens where, and the runtimes that carry it out."""
+
+from __future__ import annotations
+
+import os
+
+# One BLAS thread per process, set before anything here imports numpy: agents are processes already, and a process with
+# a pool of idle threads forks badly and counts several times against every limit.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

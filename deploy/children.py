@@ -1,0 +1,164 @@
+"""What runs inside the processes of a testbed, from the moment they are forked.
+
+Every child leaves the terminal (a Ctrl-C is the supervisor's to answer), asks to be told when its supervisor or the
+fork server dies, and sends what it would print to RUN/logs/stderr.log. How a child failed is one line in
+RUN/logs/failures.jsonl, because an exit code alone tells an operator nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from agentd.errors import AgentdError
+from agentd.settings import AgentSettings
+
+FAILURES = "logs/failures.jsonl"
+STDERR = "logs/stderr.log"
+ENVIRONMENT_LOG = "logs/environment.jsonl"
+ENVIRONMENT = "environment"
+"""The name of the environment's process; agents are named by `agent_name`."""
+
+GROUP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that reach a whole process group; blocked from the fork server on, until a child has left its group."""
+
+_AGENT = "agent-"
+_BUG = 70
+_PR_SET_PDEATHSIG = 1
+_LONGEST_FAILURE = 2_000
+
+
+def agent_name(agent: int) -> str:
+    """The name of an agent's process."""
+    return f"{_AGENT}{agent}"
+
+
+def agent_of(name: str) -> int:
+    """Whose process that is."""
+    return int(name.removeprefix(_AGENT))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentPart:
+    """What the environment's process is told; plain values, because they travel to another process."""
+
+    listen: str
+    arms: Mapping[str, Any]
+    agents: int
+    rounds: int
+    seed: int
+    run: bytes
+    run_dir: str
+
+
+Target = Callable[..., int]
+"""What a child runs; returns its exit code."""
+
+
+def agent_target(settings: AgentSettings) -> int:
+    """Run one agent."""
+    from agentd.shell.daemon import run_agent
+
+    return run_agent(settings)
+
+
+def environment_target(part: EnvironmentPart, ready: Connection) -> int:
+    """Serve the bandit until every agent is done."""
+    from agentd.environment.arms import Arms
+    from agentd.environment.service import EnvironmentSettings, run_environment
+
+    settings = EnvironmentSettings(
+        listen=part.listen,
+        arms=Arms.from_json(part.arms),
+        agents=part.agents,
+        rounds=part.rounds,
+        seed=part.seed,
+        run=part.run,
+        run_dir=part.run_dir,
+        until_done=True,
+        log_file=str(Path(part.run_dir) / ENVIRONMENT_LOG),
+    )
+
+    def tell(address: str) -> None:
+        with contextlib.suppress(OSError):  # a supervisor that is gone needs no news
+            ready.send(address)
+        ready.close()
+
+    return run_environment(settings, on_ready=tell)
+
+
+def child_main(name: str, run_dir: str, target: Target, *arguments: Any) -> None:
+    """Become a child of the testbed, run the target, and exit with what it returns."""
+    _leave_terminal(Path(run_dir))
+    _hear_of_deaths()
+    code = 1
+    try:
+        code = target(*arguments)
+    except AgentdError as fault:
+        code = fault.exit_code
+        _write_failure(Path(run_dir), name, code, str(fault))
+    except Exception as bug:
+        code = _BUG
+        traceback.print_exc()
+        _write_failure(Path(run_dir), name, code, f"{type(bug).__name__}: {bug}; a bug, see {STDERR}")
+    finally:
+        sys.stderr.flush()
+        os._exit(code)  # no handler of the fork server's or of multiprocessing's has anything to do here
+
+
+def failures(run_dir: Path) -> dict[str, str]:
+    """The last words of every child that said why it failed."""
+    found: dict[str, str] = {}
+    with contextlib.suppress(OSError), (run_dir / FAILURES).open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                said = json.loads(line)
+                found[str(said["name"])] = str(said["error"])
+    return found
+
+
+def _leave_terminal(run_dir: Path) -> None:
+    with contextlib.suppress(PermissionError):  # a leader of a session has left already
+        os.setsid()
+    # A Ctrl-C that came before we had left was not for us; ignoring it drops it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, GROUP_SIGNALS)
+    sink = os.open(run_dir / STDERR, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    os.dup2(sink, 1)
+    os.dup2(sink, 2)
+    os.close(sink)
+
+
+def _hear_of_deaths() -> None:
+    """SIGTERM when the supervisor dies, and when the fork server does.
+
+    The fork server is the parent, so the kernel tells of its death. The supervisor is not; but it holds the other end
+    of a pipe, and a pipe can be told to send a signal when that end closes. No thread has to wait for it.
+    """
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    supervisor = multiprocessing.parent_process()
+    if supervisor is not None:
+        pipe = supervisor.sentinel
+        fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGTERM)
+        fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
+        if not supervisor.is_alive():  # it died before we listened
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _write_failure(run_dir: Path, name: str, code: int, error: str) -> None:
+    line = json.dumps({"name": name, "exit_code": code, "error": error[:_LONGEST_FAILURE]}, ensure_ascii=False)
+    with contextlib.suppress(OSError), (run_dir / FAILURES).open("a", encoding="utf-8") as file:
+        file.write(line + "\n")  # one write of one line: children append side by side

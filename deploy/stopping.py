@@ -1,0 +1,58 @@
+"""Bringing a testbed down, whatever state it is in; doing it twice does no harm."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+
+from agentd.errors import AgentdError
+from deploy import control, registry
+from deploy.processes import send, stop, wait_for
+from deploy.registry import State, Testbed
+from deploy.supervisor import GRACE_S
+
+SUPERVISOR_TIMEOUT_S = 4 * GRACE_S
+"""Agents and then the environment may take their grace; writing the summary takes the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """What bringing one testbed down came to."""
+
+    run_dir: str
+    did: str
+    killed: tuple[str, ...] = ()
+    """Processes without a supervisor that were ended one by one."""
+
+
+def bring_down(testbed: Testbed) -> Stopped:
+    """Let the supervisor end its testbed; where there is none, end exactly the processes that it wrote down."""
+    place = str(testbed.run_dir)
+    if not testbed.is_running():
+        if testbed.state is not State.ENDED:
+            registry.mark_ended(testbed)
+            return Stopped(place, "nothing of it was running any more")
+        return Stopped(place, "it had ended already")
+    if testbed.is_supervised():
+        _ask_to_stop(testbed)
+        if not wait_for([testbed.supervisor], SUPERVISOR_TIMEOUT_S):
+            return Stopped(place, f"stopped {testbed.agents} agents and the environment")
+        send(testbed.supervisor, signal.SIGKILL)
+        wait_for([testbed.supervisor], GRACE_S)
+    return _end_orphans(registry.read(testbed.run_dir))
+
+
+def _ask_to_stop(testbed: Testbed) -> None:
+    """Through its socket, which takes the wish twice; by signal, where the socket does not answer."""
+    try:
+        control.ask(testbed.run_dir, "stop", timeout_s=GRACE_S)
+    except AgentdError:
+        send(testbed.supervisor, signal.SIGTERM)
+
+
+def _end_orphans(testbed: Testbed) -> Stopped:
+    names = {mark: name for name, mark in testbed.running().items()}
+    ended = tuple(sorted(names[mark] for mark in stop(names, GRACE_S)))
+    (testbed.run_dir / control.SOCKET).unlink(missing_ok=True)
+    registry.mark_ended(testbed)
+    return Stopped(str(testbed.run_dir), f"its supervisor was gone; ended {len(ended)} processes it had left", ended)

@@ -1,0 +1,97 @@
+"""A testbed from its scenario to its summary: prepare it, carry it out, write down what came of it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentd.commands.scenario import Scenario
+from agentd.commands.summary import manifest
+from agentd.rundir import RunDirectory
+from deploy import preflight, registry
+from deploy.children import EnvironmentPart
+from deploy.local import Crew
+from deploy.outcome import write_summary
+from deploy.plan import RUN_BYTES, Pace, Plan, make_plan, run_of_seed
+from deploy.ports import Reservation, reserve
+from deploy.supervisor import Display, Ending, Supervisor
+from topology.files import to_node_link
+
+RUNTIME = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A testbed of which everything is decided and nothing runs."""
+
+    scenario: Scenario
+    plan: Plan
+    directory: RunDirectory
+    reservation: Reservation
+
+    @property
+    def part(self) -> EnvironmentPart:
+        """What the environment is told."""
+        spec = self.scenario.spec
+        return EnvironmentPart(
+            listen=self.plan.environment,
+            arms=spec.arms.to_json(),
+            agents=spec.network.agents,
+            rounds=spec.rounds,
+            seed=spec.seed,
+            run=self.plan.run,
+            run_dir=str(self.directory.path),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a testbed."""
+
+    summary: dict[str, Any]
+    ending: Ending
+
+
+def prepare(
+    scenario: Scenario, *, run_dir: str | Path | None, base_port: int | None = None, pace: Pace | None = None
+) -> Prepared:
+    """Reserve ports, check the machine and write down the plan; whatever is missing is refused here, in one line."""
+    settings = scenario.settings
+    run = run_of_seed(settings.seed) if settings.seed is not None else secrets.token_bytes(RUN_BYTES)
+    pace = pace if pace is not None else Pace()
+    reservation = reserve(settings.agents, base_port)
+    try:
+        port = reservation.base_port
+        preflight.check(make_plan(scenario, run=run, base_port=port, run_dir=Path(), pace=pace))
+        directory = RunDirectory.create(run_dir, f"up-{settings.algorithm}")
+        directory = RunDirectory(directory.path.resolve())
+        plan = make_plan(scenario, run=run, base_port=port, run_dir=directory.path, pace=pace)
+        (directory.path / "logs").mkdir()
+        directory.write_json("manifest.json", manifest(scenario, RUNTIME))
+        directory.write_json("topology.json", to_node_link(scenario.graph))
+        directory.write_json("plan.json", plan.to_json())
+    except BaseException:
+        reservation.release()
+        raise
+    return Prepared(scenario, plan, directory, reservation)
+
+
+def carry_out(
+    prepared: Prepared, display: Display, *, crew: Crew | None = None, on_ready: Callable[[], None] = lambda: None
+) -> Result:
+    """Run a prepared testbed to its end, in this process."""
+    plan, directory = prepared.plan, prepared.directory
+    testbed = registry.new_testbed(plan.run, directory.path, len(plan.agents))
+    registry.record(testbed)
+    registry.announce(testbed)
+    crew = crew if crew is not None else Crew(directory.path)
+    supervisor = Supervisor(plan, prepared.part, testbed, crew, display, on_ready=on_ready)
+    try:
+        ending = supervisor.run()
+        return Result(write_summary(directory, prepared.scenario, ending, plan.run), ending)
+    finally:
+        registry.mark_ended(supervisor.testbed)
+        prepared.reservation.release()
