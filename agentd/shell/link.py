@@ -30,6 +30,8 @@ LATE_FRAMES_AT_ONCE = 16
 """Frames taken per round from a neighbour that is not waited for."""
 RECONNECT_EVERY_S = 2.0
 """How often neighbours that are down are connected to anew; each time their address is looked up again."""
+DEAF_AFTER_S = 10.0
+"""How long a neighbour may say nothing, where nobody waits for it, before it is connected to anew."""
 
 
 class Link:
@@ -134,9 +136,18 @@ class Link:
         self._greet_subscribers()
         for neighbour in self._order:
             got = [part for _ in range(LATE_FRAMES_AT_ONCE) if (part := self._part(neighbour)) is not None]
-            self.round = max(self.round, neighbour.round)
-            self._read([(neighbour, part) for part in got], batches)
+            self._read([(neighbour, part) for part in got], batches, hold=False)
+            self._mind_silence(neighbour, heard=bool(got))
         return batches
+
+    def _mind_silence(self, neighbour: Neighbour, *, heard: bool) -> None:
+        """Connect anew to a neighbour that says nothing for long: it may be slow, or the connection may be dead."""
+        now_s = time.monotonic()
+        if heard:
+            neighbour.live, neighbour.heard_s = True, now_s
+        elif now_s > neighbour.heard_s + DEAF_AFTER_S and not neighbour.left:
+            neighbour.heard_s = now_s
+            neighbour.reconnect()
 
     def close(self) -> None:
         """Let the last frame leave and close."""
@@ -226,8 +237,10 @@ class Link:
                 if not neighbour.live and not neighbour.left:
                     neighbour.reconnect()
 
-    def _read(self, parts: Sequence[tuple[Neighbour, bytes]], batches: list[Batch]) -> set[Neighbour]:
-        """Decode parts, keep what they say, and tell whose round is complete."""
+    def _read(
+        self, parts: Sequence[tuple[Neighbour, bytes]], batches: list[Batch], *, hold: bool = True
+    ) -> set[Neighbour]:
+        """Decode parts, keep what they say, and tell whose round is complete; `hold` keeps early frames for theirs."""
         arrived: set[Neighbour] = set()
         payloads: list[tuple[Neighbour, bytes]] = []
         for neighbour, part in parts:
@@ -239,7 +252,7 @@ class Link:
         for (neighbour, _), frame in zip(payloads, frames, strict=True):
             if isinstance(frame, PeerError):
                 self.dropped[frame.reason] += 1
-            elif self._belongs(neighbour, frame) and self._accept(neighbour, frame, batches):
+            elif self._belongs(neighbour, frame) and self._accept(neighbour, frame, batches, hold=hold):
                 arrived.add(neighbour)
         return arrived
 
@@ -252,14 +265,14 @@ class Link:
             return True
         return False
 
-    def _accept(self, neighbour: Neighbour, frame: Frame, batches: list[Batch]) -> bool:
+    def _accept(self, neighbour: Neighbour, frame: Frame, batches: list[Batch], *, hold: bool) -> bool:
         """Take in one frame; returns whether it completes the neighbour's part of this round."""
         neighbour.note(frame, self.dropped)
         if frame.greeting:
             return False
         if neighbour.left:
             neighbour.live = False
-        if frame.round > self.round and neighbour.live:
+        if frame.round > self.round and neighbour.live and hold:
             neighbour.held = frame
             return True
         batches.extend(frame.batches)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
@@ -31,6 +32,8 @@ class Neighbour:
     """A frame of a round that we have not reached yet."""
     waiting: deque[bytes] = field(default_factory=deque)
     """Parts that came before rounds began."""
+    heard_s: float = field(default_factory=time.monotonic)
+    """When something came from it, or when it was last connected to; only those who wait for nobody ask."""
     incarnation: int = -1
     sequence: int = 0
 
