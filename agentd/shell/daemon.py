@@ -27,7 +27,7 @@ from agentd.shell.bandit import BanditClient, RunOver
 from agentd.shell.drive import Reporter, drive_free, drive_lockstep
 from agentd.shell.link import Link
 from agentd.shell.logs import open_log
-from agentd.wire.environment import MAX_REASON_CHARS, MAX_REASONS, MICRO, Report, Welcome
+from agentd.wire.environment import MAX_COUNT, MAX_REASON_CHARS, MAX_REASONS, MICRO, Report, Welcome
 
 LAST_REPORT_S = 3.0
 """How long a leaving agent waits for the environment to hear its last report."""
@@ -152,13 +152,14 @@ def _liar(settings: AgentSettings) -> Liar:
 
 def _report(settings: AgentSettings, agent: Agent, link: Link, *, done: bool) -> Report:
     ledger = agent.policy.ledger
-    dropped = sorted((reason[:MAX_REASON_CHARS], count) for reason, count in _dropped(agent, link).items())
+    # A liar's sequence numbers can make a count of lost frames larger than any honest one.
+    counted = ((reason[:MAX_REASON_CHARS], min(count, MAX_COUNT)) for reason, count in _dropped(agent, link).items())
     return Report(
         agent=settings.id,
         trial=agent.trial,
         messages=link.messages,
         bytes=link.bytes,
-        dropped=tuple(dropped[:MAX_REASONS]),
+        dropped=tuple(sorted(counted)[:MAX_REASONS]),
         epsilon_micro=round(ledger.epsilon_one_reward() * MICRO) if ledger else 0,
         done=done,
     )

@@ -22,12 +22,16 @@ from agentd.errors import ConfigurationError, LinkError, PeerError
 from agentd.shell.neighbour import Neighbour
 from agentd.shell.sockets import SLICE_MS, publisher, subscriber
 from agentd.wire.codec import decode_frame, decode_frames, encode_frame
-from agentd.wire.frame import GOODBYE, GREETING, Frame
+from agentd.wire.frame import GOODBYE, GREETING, MAX_FRAME_BYTES, Frame
 from agentd.wire.size import fitting
 from agentd.wire.topics import FRAME_TOPIC, Subscription, payload, read_subscription, sync_topic
 
 LATE_FRAMES_AT_ONCE = 16
 """Frames taken per round from a neighbour that is not waited for."""
+EVENTS_AT_ONCE = 1024
+"""Subscriptions looked at before something else is done; whoever subscribes without end must not keep us here."""
+FRAME_OVERHEAD_BYTES = 1024
+"""What even the smallest frame with a message in it takes up in memory, about."""
 RECONNECT_EVERY_S = 2.0
 """How often neighbours that are down are connected to anew; each time their address is looked up again."""
 DEAF_AFTER_S = 10.0
@@ -81,6 +85,7 @@ class Link:
     def introduce(self, *, run: bytes, arms: int, incarnation: int, round_: int) -> None:
         """Say which run this is, once the environment has told."""
         self._run, self._arms, self._incarnation, self.round = run, arms, incarnation, round_
+        self._log = self._log.bind(run=run.hex())
 
     async def wait_until_ready(self, timeout_s: float, stop: asyncio.Event, *, all_needed: bool) -> None:
         """Return when every neighbour hears us and was heard; evidence, never a guess.
@@ -117,6 +122,8 @@ class Link:
         """What the neighbours said in this round: all of it, or what came within the time."""
         deadline = time.monotonic() + timeout_s
         batches: list[Batch] = []
+        for neighbour in self._order:
+            neighbour.late_bytes = 0
         self._take_late(batches)
         waiting = [n for n in self._order if n.live and not self._has_arrived(n, batches)]
         while waiting and not stop.is_set():
@@ -135,6 +142,7 @@ class Link:
         batches: list[Batch] = []
         self._greet_subscribers()
         for neighbour in self._order:
+            neighbour.late_bytes = 0
             got = [part for _ in range(LATE_FRAMES_AT_ONCE) if (part := self._part(neighbour)) is not None]
             self._read([(neighbour, part) for part in got], batches, hold=False)
             self._mind_silence(neighbour, heard=bool(got))
@@ -156,14 +164,15 @@ class Link:
         self._publisher.close()
 
     def _encoded(self, batches: tuple[Batch, ...], flags: int) -> bytes:
-        sequence = 0 if flags & GREETING else self._sequence
         return encode_frame(
-            Frame(self._run, self._own, self._incarnation, sequence, self.round, flags, batches, self._arms)
+            Frame(self._run, self._own, self._incarnation, self._sequence, self.round, flags, batches, self._arms)
         )
 
     def _greet_subscribers(self) -> None:
         """Answer every neighbour whose subscription is seen; so both sides know that they hear each other."""
-        while (event := self._event()) is not None:
+        for _ in range(EVENTS_AT_ONCE):
+            if (event := self._event()) is None:
+                return
             try:
                 subscription = read_subscription(event)
             except PeerError as fault:
@@ -249,12 +258,21 @@ class Link:
             except PeerError as fault:
                 self.dropped[fault.reason] += 1
         frames = decode_frames([data for _, data in payloads], arms=self._arms)
-        for (neighbour, _), frame in zip(payloads, frames, strict=True):
+        for (neighbour, data), frame in zip(payloads, frames, strict=True):
             if isinstance(frame, PeerError):
                 self.dropped[frame.reason] += 1
+            elif self._floods(neighbour, frame, len(data)):
+                self.dropped["flood"] += 1
             elif self._belongs(neighbour, frame) and self._accept(neighbour, frame, batches, hold=hold):
                 arrived.add(neighbour)
         return arrived
+
+    def _floods(self, neighbour: Neighbour, frame: Frame, size: int) -> bool:
+        """Whether it says more about earlier rounds within this one than a frame may hold; all of it would be kept."""
+        if frame.round >= self.round:
+            return False
+        neighbour.late_bytes += size + FRAME_OVERHEAD_BYTES
+        return neighbour.late_bytes > MAX_FRAME_BYTES
 
     def _belongs(self, neighbour: Neighbour, frame: Frame) -> bool:
         if frame.run != self._run:

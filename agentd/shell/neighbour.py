@@ -30,6 +30,8 @@ class Neighbour:
     """The newest round it is known to have reached."""
     held: Frame | None = None
     """A frame of a round that we have not reached yet."""
+    late_bytes: int = 0
+    """How much it has said in this round about earlier ones."""
     waiting: deque[bytes] = field(default_factory=deque)
     """Parts that came before rounds began."""
     heard_s: float = field(default_factory=time.monotonic)
