@@ -34,11 +34,15 @@ MOST_PATIENCE_S = 8.0
 GIVE_UP_AFTER_S = 60.0
 """How long the environment may be silent in mid-run, for example while it is restarted."""
 
-_OPERATORS_FAULT = {Refusal.VERSION, Refusal.UNKNOWN_AGENT}
+GHOST_S = 5.0
+"""How long to ask again while another connection speaks for us; a broken one is missed after about 3 s."""
+ASK_AGAIN_S = 0.5
+
+_OPERATORS_FAULT = {Refusal.VERSION, Refusal.UNKNOWN_AGENT, Refusal.DUPLICATE_AGENT}
 
 
 class RunOver(AgentdError):
-    """The environment takes no more pulls; not a failure."""
+    """The environment takes no more pulls, or we were told to stop; not a failure."""
 
 
 class BanditClient:
@@ -83,6 +87,9 @@ class BanditClient:
         while True:
             self._send(request)
             reply = await self._answer(request, min(time.monotonic() + patience, started + timeout_s))
+            if isinstance(reply, Refused):
+                await self._let_the_other_go(reply, started + min(timeout_s, GHOST_S))
+                continue
             if reply is not None:
                 return reply
             if time.monotonic() >= started + timeout_s:
@@ -94,6 +101,13 @@ class BanditClient:
             self._reconnect()
             patience = min(2 * patience, MOST_PATIENCE_S)
             self._log.warning("environment silent, asking again", address=self._address, retries=self.retries)
+
+    async def _let_the_other_go(self, refused: Refused, deadline: float) -> None:
+        """Wait a little, because another connection speaks for this agent: mostly our own, before it broke."""
+        if time.monotonic() >= deadline:
+            _raise(refused, self._address)
+        self._log.warning("another connection speaks for this agent, asking again", address=self._address)
+        await asyncio.sleep(ASK_AGAIN_S)
 
     def _reconnect(self) -> None:
         """Connect anew: the environment may have come back elsewhere, or vanished without a word."""
@@ -112,15 +126,15 @@ class BanditClient:
             part = self._part()
             if part is None:
                 await asyncio.sleep(0)  # a slice is over: let signals in
-                if self._stop.is_set() and isinstance(request, Pull):
-                    raise RunOver("stopped while waiting for a reward")
+                if self._stop.is_set() and not isinstance(request, Report):
+                    raise RunOver("told to stop while waiting for the environment")
                 continue
             try:
                 reply = decode_environment(part)
             except PeerError as fault:
                 self._log.warning("unreadable answer of the environment", reason=fault.reason)
                 continue
-            if isinstance(reply, Refused):
+            if isinstance(reply, Refused) and reply.code is not Refusal.DUPLICATE_AGENT:
                 _raise(reply, self._address)
             if _answers(reply, request):
                 return reply  # type: ignore[return-value]
@@ -135,6 +149,8 @@ class BanditClient:
 
 def _answers(reply: object, request: Request) -> bool:
     match request, reply:
+        case (_, Refused()):
+            return True
         case (Hello(), Welcome()):
             return True
         case (Pull(trial=trial, arm=arm), Reward(trial=answered, arm=pulled)):
@@ -147,6 +163,6 @@ def _answers(reply: object, request: Request) -> bool:
 def _raise(refusal: Refused, address: str) -> None:
     if refusal.code is Refusal.RUN_OVER:
         raise RunOver(refusal.text)
-    if refusal.code in _OPERATORS_FAULT or refusal.code.name == "DUPLICATE_AGENT":
+    if refusal.code in _OPERATORS_FAULT:
         raise ConfigurationError(f"the environment at {address} refuses this agent: {refusal.text}")
     raise AgentdError(f"the environment at {address} refused: {refusal.text}")

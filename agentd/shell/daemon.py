@@ -21,7 +21,7 @@ from agentd.core.lies import Attack, Liar
 from agentd.core.message import MAX_TRIAL
 from agentd.core.policy import make_policy
 from agentd.core.privacy.laplace import ExactLaplace, Noise, SeededLaplace
-from agentd.errors import EnvironmentUnreachable
+from agentd.errors import AgentdError
 from agentd.settings import AgentSettings
 from agentd.shell.bandit import BanditClient, RunOver
 from agentd.shell.drive import Reporter, drive_free, drive_lockstep
@@ -48,12 +48,11 @@ async def _run(settings: AgentSettings) -> int:
     context.setsockopt(zmq.MAX_SOCKETS, max(1024, 4 * len(settings.peers) + 64))
     try:
         bandit = BanditClient(context, settings.environment, log, stop)
-        try:
-            await _attend(settings, context, bandit, log, stop)
-        finally:
-            bandit.close()
+        await _attend(settings, context, bandit, log, stop)
+    except RunOver as over:  # before we took part in it
+        log.info("nothing to do", why=str(over))
     finally:
-        context.term()
+        context.destroy()  # closes what a failure left open; an open socket would keep term() waiting for ever
     return 0
 
 
@@ -73,7 +72,8 @@ async def _attend(
         link.introduce(run=welcome.run, arms=welcome.arms, incarnation=agent.incarnation, round_=agent.trial)
         log.info("joined", trial=agent.trial, arms=welcome.arms, algorithm=settings.algorithm)
         await _wait_for_neighbours(settings, link, stop, returning=agent.trial > 0)
-        log.info("ready", trial=agent.trial, neighbours=len(settings.peers))
+        if not stop.is_set():
+            log.info("ready", trial=agent.trial, neighbours=len(settings.peers))
         await _take_part(settings, agent, link, bandit, horizon=welcome.horizon, stop=stop, log=log)
         if stop.is_set():
             link.publish(agent.trial, (), last=True)
@@ -113,8 +113,8 @@ async def _take_part(
 async def _say_last(bandit: BanditClient, report: Report, log: FilteringBoundLogger) -> None:
     try:
         await bandit.last_report(report, LAST_REPORT_S)
-    except EnvironmentUnreachable:  # the run is over for us either way
-        log.warning("the environment did not hear the last report")
+    except AgentdError as fault:  # silent, or refused: the run is over for us either way
+        log.warning("the environment did not take the last report", why=str(fault))
 
 
 def assemble(settings: AgentSettings, welcome: Welcome) -> Agent:
