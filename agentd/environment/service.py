@@ -56,6 +56,8 @@ class EnvironmentSettings:
 
     def __post_init__(self) -> None:
         faults = list(term_faults(self.arms, self.agents, self.rounds, self.seed, self.run))
+        if self.until_done and self.agents is None:
+            faults.append("--until-done needs --agents: without their number nobody knows who is missing")
         if faults:
             raise SettingsError("; ".join(faults))
 
@@ -100,8 +102,6 @@ def open_bandit(
     """The bandit of a new run, or of the run that the directory holds, with all that it knew."""
     stored = read_terms(store.path) if store is not None else None
     terms = settle(settings, stored)
-    if settings.until_done and terms.agents is None:
-        raise SettingsError("--until-done needs --agents: without their number nobody knows who is still missing")
     bandit = Bandit(terms, reachable)
     if store is not None and stored is None:
         store.begin(terms)
