@@ -16,14 +16,14 @@ from agentd.errors import ConfigurationError
 from deploy import cgroups
 from deploy.plan import Plan
 
-FILES_PER_LINK = 8
-"""An agent's descriptors per neighbour: a subscriber, its connection, its monitor, and the neighbour's way back."""
+FILES_PER_LINK = 3
+"""An agent's descriptors per neighbour: a subscriber, its connection, and the neighbour's connection to us."""
 FILES_PER_PROCESS = 40
 FILES_PER_CHILD = 4
 """The supervisor's: two pipes and a reserved port per process, and room to restart one."""
 THREADS_PER_PROCESS = 3
 """The loop, and ZeroMQ's reaper and I/O thread."""
-MEGABYTES_PER_AGENT = 12
+MEGABYTES_PER_AGENT = 16
 MEGABYTES_SHARED = 100
 _EXTRA_PROCESSES = 4  # the environment, the supervisor, the fork server and its resource tracker
 _CAP_SYS_RESOURCE = 1 << 24
