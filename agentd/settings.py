@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -82,6 +83,13 @@ class TestbedSettings:
             return diameter
         return math.ceil(diameter / 2) if self.gamma == "half" else int(self.gamma)
 
+    def for_agents(self, agents: int) -> TestbedSettings:
+        """The settings for as many agents as the topology file has."""
+        settings = replace(self, agents=agents)
+        if faults := list(_head_count_faults(settings)):
+            raise SettingsError(f"{self.topology} has {agents} agents: {'; '.join(faults)}")
+        return settings
+
     def to_json(self) -> dict[str, Any]:
         """Plain values for the manifest."""
         plain = asdict(self)
@@ -93,6 +101,8 @@ class TestbedSettings:
         yield from _arm_faults(self)
         yield from _algorithm_faults(self)
         yield from _liar_faults(self)
+        if self.topology is None:  # else the file says how many agents there are, and `for_agents` asks then
+            yield from _head_count_faults(self)
         if self.seed is not None and not 0 <= self.seed < SEED_LIMIT:
             yield f"--seed must be in [0, 2^64), got {self.seed}"
 
@@ -127,9 +137,6 @@ def _algorithm_faults(s: TestbedSettings) -> Iterator[str]:
     for name in [s.algorithm, *s.policies.values()]:
         if name not in ALGORITHMS:
             yield f"unknown algorithm {name!r}; choose one of {', '.join(ALGORITHMS)}"
-    for agent in s.policies:
-        if not 0 <= agent < s.agents:
-            yield f"--policy names agent {agent}, but agents are numbered 0…{s.agents - 1}"
     if not MIN_EPSILON <= s.epsilon < math.inf:
         yield f"--epsilon must be positive (at least {MIN_EPSILON:g}) and finite, got {s.epsilon}"
     if not 1.0 < s.v < 1.5:
@@ -140,9 +147,15 @@ def _algorithm_faults(s: TestbedSettings) -> Iterator[str]:
         yield f"unknown estimator {s.estimator!r}; choose one of {', '.join(ESTIMATORS)}"
 
 
-def _liar_faults(s: TestbedSettings) -> Iterator[str]:
+def _head_count_faults(s: TestbedSettings) -> Iterator[str]:
+    for agent in s.policies:
+        if not 0 <= agent < s.agents:
+            yield f"--policy names agent {agent}, but agents are numbered 0…{s.agents - 1}"
     if not 0 <= s.byzantine <= s.agents:
         yield f"--byzantine must be in 0…{s.agents} (the number of agents), got {s.byzantine}"
+
+
+def _liar_faults(s: TestbedSettings) -> Iterator[str]:
     if not 0.0 <= s.contamination <= 1.0:
         yield f"--contamination must be a probability in [0, 1], got {s.contamination}"
     try:
@@ -217,13 +230,19 @@ class AgentSettings:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach an address."""
-    parts = urlsplit(address)
-    return (
-        parts.scheme in ("ipc", "inproc")
-        or parts.hostname in ("localhost", "::1")
-        or (parts.hostname or "").startswith("127.")
-    )
+    """Whether only this machine can reach an address; a name other than localhost may lead anywhere."""
+    try:
+        parts = urlsplit(address)
+        return parts.scheme in ("ipc", "inproc") or parts.hostname == "localhost" or _loopback_ip(parts.hostname or "")
+    except ValueError:  # not an address at all, which is another fault
+        return False
+
+
+def _loopback_ip(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _identity_faults(s: AgentSettings) -> Iterator[str]:
@@ -253,7 +272,7 @@ def _address_faults(s: AgentSettings) -> Iterator[str]:
             yield f"{flag}: {address!r} {fault}"
     if len(set(s.peers.values())) < len(s.peers):
         yield "--peers gives the same address to two neighbours"
-    if not s.insecure and not is_loopback(s.listen):
+    if not s.insecure and not _address_fault(s.listen) and not is_loopback(s.listen):
         yield (
             f"--listen {s.listen} is reachable from other machines and links are not encrypted yet; "
             "add --insecure if that is what you want"

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from agentd.core.chance import Purpose, stream
 from agentd.core.lies import Attack
 from agentd.environment.arms import Arms
-from agentd.errors import SettingsError
 from agentd.settings import TestbedSettings
 from agentd.simulate.spec import Network, RunSpec, draw_liars
 
@@ -60,8 +59,8 @@ def make_scenario(settings: TestbedSettings) -> Scenario:
     """Decide everything that is still open."""
     seed = settings.seed if settings.seed is not None else secrets.randbits(63)
     graph = draw_graph(settings, seed)
-    if graph.nodes != settings.agents:
-        settings = with_agents(settings, graph.nodes)
+    if settings.topology is not None:
+        settings = settings.for_agents(graph.nodes)
     network = network_of(graph)
     spec = RunSpec(
         network=network,
@@ -76,13 +75,3 @@ def make_scenario(settings: TestbedSettings) -> Scenario:
         overrides=settings.policies,
     )
     return Scenario(settings, graph, spec)
-
-
-def with_agents(settings: TestbedSettings, agents: int) -> TestbedSettings:
-    """The settings for as many agents as the topology file has."""
-    from dataclasses import replace
-
-    try:
-        return replace(settings, agents=agents)
-    except SettingsError as fault:
-        raise SettingsError(f"{settings.topology} has {agents} agents: {fault}") from None
