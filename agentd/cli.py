@@ -63,9 +63,10 @@ class LazyGroup(click.Group):
             formatter.write_dl([(verb, summary) for verb, (_, summary) in sorted(VERBS.items())])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="agentd")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Private and byzantine-proof cooperative bandits, one daemon per agent.
 
     \b
@@ -77,6 +78,8 @@ def cli() -> None:
     Exit codes: 0 done, 1 runtime failure, 2 usage, 69 environment unreachable, 75 privacy budget exhausted,
     78 bad configuration.
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 def main(args: list[str] | None = None) -> None:
