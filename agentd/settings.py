@@ -25,6 +25,10 @@ MIN_EPSILON = 1e-6
 """Below this a first release needs more pulls than any agent lives to make."""
 
 
+_MAX_DIGITS = 9
+"""More than any number of hops has; Python refuses to read integers of thousands of digits."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestbedSettings:
     """Agents, arms, algorithm: everything that decides what a run does."""
@@ -116,7 +120,7 @@ def _size_faults(s: TestbedSettings) -> Iterator[str]:
         yield f"--rounds must be in 1…{MAX_TRIAL}, got {s.rounds}"
     if s.gamma not in ("half", "full") and not (s.gamma.isascii() and s.gamma.isdigit()):
         yield f"--gamma must be a number of hops ≥ 0, 'half' or 'full', got {s.gamma!r}"
-    elif s.gamma.isdigit() and int(s.gamma) > MAX_LIFETIME:
+    elif s.gamma.isdigit() and (len(s.gamma) > _MAX_DIGITS or int(s.gamma) > MAX_LIFETIME):
         yield f"--gamma must be at most {MAX_LIFETIME}, got {s.gamma}"
 
 

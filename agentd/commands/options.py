@@ -58,7 +58,7 @@ class Assignments(click.ParamType):  # type: ignore[type-arg]
         if isinstance(value, tuple):
             return value
         agent, found, name = str(value).partition("=")
-        if not found or not agent.isascii() or not agent.isdigit():
+        if not found or not agent.isascii() or not agent.isdigit() or len(agent) > 9:
             self.fail(f"{value!r} is not of the form 3=ucb1", param, ctx)
         return int(agent), name
 
