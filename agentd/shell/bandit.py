@@ -26,6 +26,7 @@ from agentd.wire.environment import (
     Report,
     Request,
     Reward,
+    Wait,
     Welcome,
 )
 
@@ -64,8 +65,14 @@ class BanditClient:
         return reply
 
     async def pull(self, agent: int, trial: int, arm: int) -> int:
-        """The reward of a pull, on the grid."""
+        """The reward of a pull, on the grid; the first one waits until all agents are there."""
         reply = await self._ask(Pull(agent, trial, arm), GIVE_UP_AFTER_S)
+        while isinstance(reply, Wait):
+            self._log.info("waiting for other agents", missing=reply.missing)
+            await asyncio.sleep(ASK_AGAIN_S)
+            if self._stop.is_set():
+                raise RunOver("told to stop while waiting for other agents")
+            reply = await self._ask(Pull(agent, trial, arm), GIVE_UP_AFTER_S)
         assert isinstance(reply, Reward)  # noqa: S101
         return reply.reward
 
@@ -155,6 +162,8 @@ def _answers(reply: object, request: Request) -> bool:
             return True
         case (Pull(trial=trial, arm=arm), Reward(trial=answered, arm=pulled)):
             return (trial, arm) == (answered, pulled)
+        case (Pull(trial=trial), Wait(trial=answered)):
+            return trial == answered
         case (Report(trial=trial), Noted(trial=noted)):
             return trial == noted
     return isinstance(request, Ping)

@@ -190,7 +190,7 @@ class Link:
         if subscription.joined:
             neighbour.left = False
             self._publisher.send(sync_topic(neighbour.id) + self._encoded((), GREETING))
-            if not neighbour.live:
+            if not neighbour.live and not neighbour.socket.poll(0):
                 neighbour.reconnect()  # it is back; do not wait for the back-off to end
 
     def _event(self) -> bytes | None:

@@ -62,6 +62,7 @@ class Neighbour:
         if frame.incarnation != self.incarnation:
             self.incarnation, self.sequence = frame.incarnation, frame.sequence
         elif frame.sequence > self.sequence:
-            dropped["lost-frames"] += frame.sequence - self.sequence - 1
+            if lost := frame.sequence - self.sequence - 1:
+                dropped["lost-frames"] += lost
             self.sequence = frame.sequence
         self.left = frame.goodbye
