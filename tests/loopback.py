@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import signal
@@ -19,6 +20,7 @@ import zmq
 
 from agentd.core.message import Batch
 from agentd.environment.arms import Arms, uniforms
+from agentd.shell.link import Link
 from agentd.wire.codec import decode_environment, decode_frame, encode_environment, encode_frame
 from agentd.wire.environment import EnvironmentMessage, Hello, Noted, Ping, Pong, Pull, Report, Reward, Welcome
 from agentd.wire.frame import GREETING, Frame
@@ -27,6 +29,9 @@ from agentd.wire.topics import FRAME_TOPIC, payload, sync_topic
 RUN = bytes.fromhex("00112233445566ff")
 LONG_S = 20.0
 """More than anything here takes, even on a busy machine: reaching it is a failure."""
+
+SOON_S = 0.25
+"""A round timeout for rounds that are meant to run into it."""
 
 Found = TypeVar("Found")
 Answer = Callable[[EnvironmentMessage], Iterable[EnvironmentMessage | bytes]]
@@ -72,6 +77,7 @@ class Peer:
         self, context: zmq.Context[zmq.Socket[bytes]], own: int, other: int, *, listen: str, hears: str
     ) -> None:
         self.own, self.other = own, other
+        self._hears = hears
         self.incarnation = 0
         self.sequence = 0
         self.run = RUN
@@ -81,11 +87,20 @@ class Peer:
         self.xpub.setsockopt(zmq.XPUB_NODROP, 1)  # the test must know what it has sent
         self.xpub.setsockopt(zmq.LINGER, 0)
         self.xpub.bind(listen)
-        self.sub = context.socket(zmq.SUB)
-        self.sub.setsockopt(zmq.LINGER, 0)
-        self.sub.subscribe(FRAME_TOPIC)
-        self.sub.subscribe(sync_topic(own))
-        self.sub.connect(hears)
+        self.sub = self._subscribed()
+
+    def _subscribed(self) -> zmq.Socket[bytes]:
+        sub: zmq.Socket[bytes] = self.xpub.context.socket(zmq.SUB)
+        sub.setsockopt(zmq.LINGER, 0)
+        sub.subscribe(FRAME_TOPIC)
+        sub.subscribe(sync_topic(self.own))
+        sub.connect(self._hears)
+        return sub
+
+    def listen_anew(self) -> None:
+        """Subscribe with another socket, as after a restart."""
+        self.sub.close()
+        self.sub = self._subscribed()
 
     def join(self) -> None:
         """Wait until the other hears us, and greet it."""
@@ -141,6 +156,17 @@ class Peer:
     def close(self) -> None:
         self.xpub.close()
         self.sub.close()
+
+
+def said(batches: list[Batch]) -> list[tuple[int, int]]:
+    """Who said something, and of which trial."""
+    return sorted((message.origin, message.trial) for batch in batches for message in batch.messages())
+
+
+async def ready(link: Link, *peers: Peer) -> None:
+    for peer in peers:
+        peer.join()
+    await link.wait_until_ready(LONG_S, asyncio.Event(), all_needed=True)
 
 
 class StandIn:

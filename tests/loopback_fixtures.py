@@ -6,7 +6,7 @@ import asyncio
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 import zmq
@@ -73,8 +73,10 @@ def log_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def log(log_file: Path) -> FilteringBoundLogger:
-    return open_log(str(log_file), "debug")
+def log(log_file: Path) -> Iterator[FilteringBoundLogger]:
+    made: Any = open_log(str(log_file), "debug")
+    yield made
+    made._logger._file.close()  # a daemon leaves this to the end of its process
 
 
 @pytest.fixture

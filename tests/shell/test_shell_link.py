@@ -1,0 +1,203 @@
+"""What a round publishes and gathers, against neighbours made by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+from loopback import LONG_S, RUN, SOON_S, events, ready, said, until
+from loopback_fixtures import Addresses, MakeLink, MakePeer
+from small_runs import sample, samples
+
+from agentd.shell.sockets import SLICE_MS
+from agentd.wire.codec import encode_frame
+from agentd.wire.frame import GOODBYE, MAX_FRAME_BYTES, Frame
+
+
+class TestGather:
+    async def test_a_round_holds_what_every_neighbour_said(
+        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event
+    ) -> None:
+        link, two, three = make_link(1, (2, 3)), make_peer(2, 1), make_peer(3, 1)
+        await ready(link, two, three)
+        two.publish(1, samples(sample(2, 1)))
+        three.publish(1, samples(sample(3, 1), sample(9, 1)))
+        link.publish(1, ())
+        assert said(await link.gather(LONG_S, stop)) == [(2, 1), (3, 1), (9, 1)]
+        assert not link.dropped
+
+    async def test_a_frame_of_a_later_round_is_delivered_in_its_own(
+        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event
+    ) -> None:
+        """Its frame of round 1 got lost, so that the one of round 2 is read while we are still in round 1."""
+        link, peer = make_link(1, (2,)), make_peer(2, 1)
+        await ready(link, peer)
+        peer.publish(2, samples(sample(2, 2)))
+        link.publish(1, ())
+        assert said(await link.gather(LONG_S, stop)) == []
+        assert link.latest_round == 2
+        link.publish(2, ())
+        assert said(await link.gather(LONG_S, stop)) == [(2, 2)]
+
+    async def test_frames_of_a_neighbour_that_is_ahead_come_one_per_round(
+        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event
+    ) -> None:
+        link, peer = make_link(1, (2,)), make_peer(2, 1)
+        await ready(link, peer)
+        for round_ in (1, 2, 3):
+            peer.publish(round_, samples(sample(2, round_)))
+        for round_ in (1, 2, 3):
+            link.publish(round_, ())
+            assert said(await link.gather(LONG_S, stop)) == [(2, round_)]
+
+    async def test_a_late_frame_is_still_used(
+        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event
+    ) -> None:
+        link, peer = make_link(1, (2,)), make_peer(2, 1)
+        await ready(link, peer)
+        link.publish(1, ())
+        assert await link.gather(SOON_S, stop) == []
+        peer.publish(1, samples(sample(2, 1)))
+        until(lambda: link._neighbours[2].socket.poll(0))
+        link.publish(2, ())
+        assert said(await link.gather(SOON_S, stop)) == [(2, 1)]
+
+    async def test_a_missing_neighbour_costs_one_timeout_once_and_is_logged_once(
+        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event, log_file: Path, addresses: Addresses
+    ) -> None:
+        link, dumb, fine = make_link(1, (2, 3)), make_peer(2, 1), make_peer(3, 1)
+        await ready(link, dumb, fine)
+        took: list[float] = []
+        for round_ in range(1, 6):
+            fine.publish(round_, samples(sample(3, round_)))
+            link.publish(round_, ())
+            started = time.monotonic()
+            assert said(await link.gather(1.0, stop)) == [(3, round_)]
+            took.append(time.monotonic() - started)
+        assert 1.0 <= took[0] < 1.0 + 3 * SLICE_MS / 1000
+        assert max(took[1:]) < 0.5
+        (line,) = events(log_file, "neighbour down")
+        assert (line["neighbour"], line["address"], line["round"]) == (2, addresses[2], 1)
+        assert (link.missed, link.dropped["missed-rounds"], link.down) == (1, 1, [2])
+
+    async def test_who_comes_back_is_waited_for_only_after_it_has_caught_up(
+        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event, log_file: Path
+    ) -> None:
+        link, peer = make_link(1, (2,)), make_peer(2, 1)
+        await ready(link, peer)
+        for round_ in range(1, 10):
+            link.publish(round_, ())
+            await link.gather(SOON_S, stop)
+        peer.publish(7, samples(sample(2, 7)))
+        until(lambda: link._neighbours[2].socket.poll(0))
+        link.publish(10, ())
+        assert said(await link.gather(LONG_S, stop)) == [(2, 7)]  # used, but two rounds behind: not waited for
+        assert link.down == [2]
+        assert not events(log_file, "neighbour back")
+        peer.publish(10)
+        until(lambda: link._neighbours[2].socket.poll(0))
+        link.publish(11, ())
+        asyncio.get_running_loop().call_soon(peer.publish, 11, samples(sample(2, 11)))
+        assert said(await link.gather(LONG_S, stop)) == [(2, 11)]  # one round behind: waited for
+        assert link.down == []
+        (line,) = events(log_file, "neighbour back")
+        assert (line["neighbour"], line["round"]) == (2, 11)
+
+    async def test_goodbye_ends_the_waiting_at_once(
+        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event, log_file: Path
+    ) -> None:
+        link, peer = make_link(1, (2,)), make_peer(2, 1)
+        await ready(link, peer)
+        peer.publish(1, samples(sample(2, 1)))
+        peer.publish(1, flags=GOODBYE)
+        heard = []
+        for round_ in (1, 2, 3):
+            link.publish(round_, ())
+            started = time.monotonic()
+            heard.append(said(await link.gather(LONG_S, stop)))
+            assert time.monotonic() - started < LONG_S / 2
+        assert heard == [[(2, 1)], [], []]
+        assert link.down == []  # it left on purpose
+        assert not events(log_file, "neighbour down")
+        assert not link.dropped
+
+    async def test_the_last_frame_of_who_leaves_is_still_delivered(
+        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event
+    ) -> None:
+        link, peer = make_link(1, (2,)), make_peer(2, 1)
+        await ready(link, peer)
+        peer.publish(1, samples(sample(2, 1)), flags=GOODBYE)
+        link.publish(1, ())
+        assert said(await link.gather(LONG_S, stop)) == [(2, 1)]
+
+    async def test_being_told_to_stop_ends_the_waiting(
+        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event
+    ) -> None:
+        link, peer = make_link(1, (2,)), make_peer(2, 1)
+        await ready(link, peer)
+        link.publish(1, ())
+        asyncio.get_running_loop().call_soon(stop.set)
+        started = time.monotonic()
+        await link.gather(LONG_S, stop)
+        assert time.monotonic() - started < LONG_S / 2
+        assert link.missed == 0
+
+    async def test_without_neighbours_a_round_is_complete_at_once(
+        self, make_link: MakeLink, stop: asyncio.Event
+    ) -> None:
+        link = make_link(1, ())
+        await link.wait_until_ready(LONG_S, stop, all_needed=True)
+        link.publish(1, (samples(sample(1, 1)),))
+        assert await link.gather(LONG_S, stop) == []
+        assert (link.messages, link.bytes) == (0, 0)
+
+
+class TestPublish:
+    async def test_frames_are_numbered_and_say_who_and_what_round(
+        self, make_link: MakeLink, make_peer: MakePeer
+    ) -> None:
+        link, peer = make_link(1, (2,), incarnation=5, round_=40), make_peer(2, 1)
+        await ready(link, peer)
+        assert peer.hear().round == 40  # the greeting
+        link.publish(41, [samples(sample(1, 41))])
+        link.publish(42, (), last=True)
+        first, last = peer.hear(), peer.hear()
+        assert [(f.sender, f.incarnation, f.sequence, f.round) for f in (first, last)] == [(1, 5, 1, 41), (1, 5, 2, 42)]
+        assert [f.goodbye for f in (first, last)] == [False, True]
+        assert said(list(first.batches)) == [(1, 41)]
+
+    async def test_messages_and_bytes_are_counted_once_per_neighbour(
+        self, make_link: MakeLink, make_peer: MakePeer
+    ) -> None:
+        link, two, three = make_link(1, (2, 3)), make_peer(2, 1), make_peer(3, 1)
+        await ready(link, two, three)
+        link.publish(1, [samples(sample(1, 1), sample(7, 1))])
+        length = len(encode_frame(Frame(RUN, 1, 0, 1, 1, 0, (samples(sample(1, 1), sample(7, 1)),), 2)))
+        assert (link.messages, link.bytes) == (4, 2 * length)
+
+    async def test_a_subscriber_that_comes_again_is_greeted_again_with_the_last_sequence_number(
+        self, make_link: MakeLink, make_peer: MakePeer
+    ) -> None:
+        """A neighbour that restarted subscribes the same topics as before; PROTOCOL.md says what it hears."""
+        link, peer = make_link(1, (2,)), make_peer(2, 1)
+        await ready(link, peer)
+        for round_ in (1, 2, 3):
+            link.publish(round_, ())
+        peer.hear_round(3)
+        peer.listen_anew()
+        until(lambda: link._publisher.poll(0))
+        link.publish(4, ())
+        greeting = peer.hear()
+        assert (greeting.greeting, greeting.sequence, greeting.round) == (True, 3, 4)
+
+    async def test_what_does_not_fit_is_left_out_and_counted(self, make_link: MakeLink, make_peer: MakePeer) -> None:
+        link, peer = make_link(1, (2,)), make_peer(2, 1)
+        await ready(link, peer)
+        peer.hear()
+        many = samples(*(sample(origin, trial) for origin in range(2000) for trial in range(1, 101)))
+        link.publish(1, [many])
+        heard = peer.hear()
+        assert heard.messages + link.dropped["unsent"] == len(many)
+        assert len(encode_frame(heard)) <= MAX_FRAME_BYTES
+        assert link.dropped["unsent"] > 0
