@@ -88,6 +88,7 @@ def environment_target(part: EnvironmentPart, ready: Connection) -> int:
         run=part.run,
         run_dir=part.run_dir,
         until_done=True,
+        together=True,
         log_file=str(Path(part.run_dir) / ENVIRONMENT_LOG),
     )
 

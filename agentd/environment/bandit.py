@@ -31,11 +31,15 @@ from agentd.wire.environment import (
     Report,
     Request,
     Reward,
+    Wait,
     Welcome,
 )
 
 Counted = tuple[int, int, int, int]
 """A pull that counts: agent, trial, arm, reward on the grid."""
+
+GATE_S = 60.0
+"""How long the first trial waits for agents that have not asked for theirs; then the run begins without them."""
 
 _BLOCK = 256  # uniforms drawn at once: opening a stream costs as much as drawing hundreds from it
 _BLOCKS_LIMIT = 4096  # 8 MB
@@ -98,11 +102,16 @@ class Bandit:
     terms: Terms
     reachable: Callable[[bytes], bool]
     """Whether a connection is still there."""
+    together: bool = False
+    """Whether first trials wait until every agent of a known number asks for its own."""
     seats: dict[int, Seat] = field(default_factory=dict)
     fresh: list[Counted] = field(default_factory=list)
     """Pulls that were counted and not yet taken by `take_fresh`."""
     pulls: int = 0
     _dealer: Dealer = field(init=False)
+    _at_gate: set[int] = field(default_factory=set)
+    """Agents that asked for their first trial while others were still missing."""
+    _gate_opens_s: float = math.inf
 
     def __post_init__(self) -> None:
         self._dealer = Dealer(self.terms.arms, self.terms.seed)
@@ -120,7 +129,7 @@ class Bandit:
             )
         seat.seen_s = now_s
         if isinstance(request, Pull):
-            return self._pull(seat, request)
+            return self._held_at_gate(request, now_s) or self._pull(seat, request)
         if isinstance(request, Report):
             seat.report = request
             return Noted(request.trial)
@@ -207,6 +216,19 @@ class Bandit:
         seat.incarnation = hello.incarnation
         terms = self.terms
         return Welcome(terms.run, terms.arms.count, terms.arms.low, terms.arms.high, terms.rounds or 0, seat.next_trial)
+
+    def _held_at_gate(self, pull: Pull, now_s: float) -> Wait | None:
+        """Hold first trials back until every agent of a known number asks for its own.
+
+        An agent asks when its neighbours are there, but theirs may not be: without the gate, agents that are up early
+        would take those that still start for dead.
+        """
+        if not self.together or self.pulls or pull.trial > 1 or self.terms.agents is None:
+            return None
+        self._at_gate.add(pull.agent)
+        self._gate_opens_s = min(self._gate_opens_s, now_s + GATE_S)
+        missing = self.terms.agents - len(self._at_gate)
+        return Wait(pull.trial, missing) if missing and now_s < self._gate_opens_s else None
 
     def _pull(self, seat: Seat, pull: Pull) -> Reply:
         agent, trial, arm = pull.agent, pull.trial, pull.arm

@@ -51,6 +51,8 @@ class EnvironmentSettings:
     """None: everything stays in memory."""
     until_done: bool = False
     """End when every agent has reported that it is done."""
+    together: bool = False
+    """Begin when every agent asks for its first trial; a launcher that starts them all wants this."""
     log_file: str | None = None
     """JSON lines; None: standard error."""
 
@@ -102,7 +104,7 @@ def open_bandit(
     """The bandit of a new run, or of the run that the directory holds, with all that it knew."""
     stored = read_terms(store.path) if store is not None else None
     terms = settle(settings, stored)
-    bandit = Bandit(terms, reachable)
+    bandit = Bandit(terms, reachable, together=settings.together)
     if store is not None and stored is None:
         store.begin(terms)
     elif store is not None:

@@ -110,6 +110,14 @@ class Pong:
 
 
 @dataclass(frozen=True, slots=True)
+class Wait:
+    """The run has not begun, because so many agents are missing; ask for this trial again a little later."""
+
+    trial: int
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """The environment did not do what was asked, and says why."""
 
@@ -118,7 +126,7 @@ class Refused:
 
 
 Request = Hello | Pull | Report | Ping
-Reply = Welcome | Reward | Noted | Pong | Refused
+Reply = Welcome | Reward | Noted | Pong | Refused | Wait
 EnvironmentMessage = Request | Reply
 
 _Rule = Callable[[Any], Any]
@@ -188,6 +196,7 @@ _FIELDS: dict[int, tuple[type[EnvironmentMessage], tuple[_Rule, ...]]] = {
     7: (Ping, ()),
     8: (Pong, ()),
     9: (Refused, (lambda raw: Refusal(_code(raw)), _text(MAX_TEXT_CHARS))),
+    10: (Wait, (_trial, _count)),
 }
 """Type number → class and rules; the numbers are on the wire, so they are only ever appended."""
 _TYPE_OF = {cls: number for number, (cls, _) in _FIELDS.items()}

@@ -11,7 +11,7 @@ from agentd.core.grid import UNIT
 from agentd.environment import bandit as bandit_module
 from agentd.environment import terms as terms_module
 from agentd.environment.arms import Arms, uniforms
-from agentd.environment.bandit import Bandit, Dealer
+from agentd.environment.bandit import GATE_S, Bandit, Dealer
 from agentd.environment.regret import NO_REWARD, NOT_PULLED, group_regret
 from agentd.environment.terms import Terms
 from agentd.errors import SettingsError
@@ -27,6 +27,7 @@ from agentd.wire.environment import (
     Report,
     Request,
     Reward,
+    Wait,
     Welcome,
 )
 
@@ -412,3 +413,17 @@ def test_repeated_and_reordered_requests_change_nothing(arms: list[int], chance:
             assert code_of(reply) is Refusal.TRIAL_OUT_OF_ORDER
     assert [rewards[t].reward for t in sorted(rewards)] == [reward_of(0, t, a) for t, a in enumerate(arms, start=1)]
     assert bandit.pulls == len(bandit.take_fresh()) == ROUNDS
+
+
+def test_first_trials_wait_until_every_agent_asks_for_its_own() -> None:
+    bandit = Bandit(Terms(run=RUN, seed=7, arms=ARMS, agents=2, rounds=5), lambda _connection: True, together=True)
+    assert bandit.answer(b"a", Pull(0, 1, 0), 0.0) == Wait(1, 1)
+    assert bandit.pulls == 0
+    assert isinstance(bandit.answer(b"b", Pull(1, 1, 0), 0.1), Reward)
+    assert isinstance(bandit.answer(b"a", Pull(0, 1, 0), 0.2), Reward)
+
+
+def test_the_run_begins_without_agents_that_stay_away() -> None:
+    bandit = Bandit(Terms(run=RUN, seed=7, arms=ARMS, agents=2, rounds=5), lambda _connection: True, together=True)
+    assert bandit.answer(b"a", Pull(0, 1, 0), 10.0) == Wait(1, 1)
+    assert isinstance(bandit.answer(b"a", Pull(0, 1, 0), 10.0 + GATE_S), Reward)

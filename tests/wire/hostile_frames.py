@@ -175,7 +175,7 @@ def bad_messages() -> Bad:
         "no type": (b"\x91\x01", Reason.SHAPE),
         "version 2": (b"\x92\x02\x07", Reason.VERSION),
         "type 0": (b"\x92\x01\x00", Reason.TAG),
-        "type 10": (b"\x92\x01\x0a", Reason.TAG),
+        "type 11": (b"\x92\x01\x0b", Reason.TAG),
         "type true": (b"\x92\x01\xc3", Reason.TYPE),
         "PING with a field": (b"\x93\x01\x07\x00", Reason.SHAPE),
         "PULL without arm": (b"\x94\x01\x03\x03\x01", Reason.SHAPE),

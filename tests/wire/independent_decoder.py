@@ -156,7 +156,7 @@ def read_environment(data: bytes) -> dict:
     _, *rest = read_array(data, 8 * 1024)
     require(len(rest) >= 1)
     number, *fields = rest
-    whole(number, 1, 9)
+    whole(number, 1, 10)
     rules = {
         1: (agent, u53),
         2: (run_name, lambda v: whole(v, 1, 1024), bound, bound, u30, lambda v: whole(v, 1, 2**30)),
@@ -167,6 +167,7 @@ def read_environment(data: bytes) -> dict:
         7: (),
         8: (),
         9: (lambda v: whole(v, 1, 8), lambda v: text(v, 200)),
+        10: (trial_number, u53),
     }[number]
     require(len(fields) == len(rules))
     read = [rule(field) for rule, field in zip(rules, fields, strict=True)]

@@ -16,12 +16,13 @@ from agentd.wire.environment import (
     Refused,
     Report,
     Reward,
+    Wait,
     Welcome,
 )
 from agentd.wire.frame import GOODBYE, GREETING, Frame
 
 RUN = bytes.fromhex("00112233445566ff")
-NUMBER_OF_TYPE = {Hello: 1, Welcome: 2, Pull: 3, Reward: 4, Report: 5, Noted: 6, Ping: 7, Pong: 8, Refused: 9}
+NUMBER_OF_TYPE = {Hello: 1, Welcome: 2, Pull: 3, Reward: 4, Report: 5, Noted: 6, Ping: 7, Pong: 8, Refused: 9, Wait: 10}
 
 
 def a_frame(*batches: Batch, arms: int = 2, flags: int = 0, sender: int = 3, sequence: int = 301) -> Frame:
@@ -89,6 +90,7 @@ def sample_messages() -> dict[str, EnvironmentMessage]:
         "PING": Ping(),
         "PONG": Pong(),
         "REFUSED": Refused(Refusal.TRIAL_CONFLICT, "trial 1 was arm 4"),
+        "WAIT": Wait(1, 3),
         "WELCOME without end": Welcome(RUN, 1024, -1e300, 1e300, 0, 1 << 30),
         "REPORT with most reasons": Report(
             65535, 0, 2**53 - 1, 0, tuple((f"reason-{n:02}" + "é" * 23, n) for n in range(32)), 0, True
