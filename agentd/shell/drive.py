@@ -74,7 +74,8 @@ async def drive_free(
         link.publish(agent.trial, agent.outbox(), last=agent.trial == rounds)
         reporter.tick(agent.trial)
         due = max(due + interval_s, time.monotonic())
-        await _sleep_until(due, stop)
+        if agent.trial < rounds:
+            await _sleep_until(due, stop)
 
 
 async def _sleep_until(due: float, stop: asyncio.Event) -> None:
