@@ -1,0 +1,142 @@
+"""The loops around an agent, on real links with arms in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from loopback import LONG_S, Peer, events, ready, said
+from loopback_fixtures import MakeLink, MakePeer
+from small_runs import sample, samples
+from structlog.typing import FilteringBoundLogger
+
+from agentd.core.agent import Agent
+from agentd.core.grid import UNIT
+from agentd.core.policy import PolicySettings, make_policy
+from agentd.core.privacy.laplace import SeededLaplace
+from agentd.shell.drive import Reporter, drive_free, drive_lockstep
+
+
+class Arms:
+    """Arm 0 pays, arm 1 does not; remembers who pulled what and when."""
+
+    def __init__(self, after: Callable[[int], None] | None = None) -> None:
+        self.pulls: list[tuple[int, int, int]] = []
+        self.at: list[float] = []
+        self._after = after or (lambda _trial: None)
+
+    async def pull(self, agent: int, trial: int, arm: int) -> int:
+        self.pulls.append((agent, trial, arm))
+        self.at.append(time.monotonic())
+        self._after(trial)
+        return UNIT if arm == 0 else 0
+
+
+def an_agent(own: int = 1, trial: int = 0) -> Agent:
+    policy = make_policy("byzantine-ucb", PolicySettings(arms=2), own, SeededLaplace(1, own))
+    return Agent(own, policy, arms=2, lifetime=1, trial=trial)
+
+
+@pytest.fixture
+def reporter(log: FilteringBoundLogger) -> Reporter:
+    return Reporter(lambda: None, log)
+
+
+def in_step(peer: Peer, rounds: int) -> None:
+    """Say all frames of a neighbour at once; the agent takes one per round."""
+    for round_ in range(1, rounds + 1):
+        peer.publish(round_, samples(sample(peer.own, round_)))
+
+
+class TestLockstep:
+    async def test_each_round_is_one_pull_one_frame_and_what_the_neighbours_said(
+        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event, reporter: Reporter
+    ) -> None:
+        link, peer, arms, agent = make_link(1, (2,)), make_peer(2, 1), Arms(), an_agent()
+        await ready(link, peer)
+        in_step(peer, 5)
+        await drive_lockstep(agent, link, arms, rounds=5, round_timeout_s=LONG_S, stop=stop, reporter=reporter)
+        assert [(who, trial) for who, trial, _ in arms.pulls] == [(1, trial) for trial in range(1, 6)]
+        frames = [peer.hear_round(round_) for round_ in range(1, 6)]
+        assert [said(list(frame.batches)) for frame in frames] == [[(1, trial)] for trial in range(1, 6)]
+        assert [frame.goodbye for frame in frames] == [False, False, False, False, True]
+        assert agent.heard == 4  # nothing is decided after the last pull, so nobody waits for the last frames
+
+    async def test_an_agent_that_comes_back_goes_on_with_its_next_trial(
+        self, make_link: MakeLink, stop: asyncio.Event, reporter: Reporter
+    ) -> None:
+        arms = Arms()
+        await drive_lockstep(
+            an_agent(trial=7), make_link(1, ()), arms, rounds=9, round_timeout_s=1, stop=stop, reporter=reporter
+        )
+        assert [trial for _, trial, _ in arms.pulls] == [8, 9]
+
+    async def test_it_ends_after_the_round_in_which_it_is_told_to(
+        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event, reporter: Reporter
+    ) -> None:
+        link, peer = make_link(1, (2,)), make_peer(2, 1)
+        await ready(link, peer)
+        arms = Arms(after=lambda trial: stop.set() if trial == 3 else None)
+        in_step(peer, 3)
+        await drive_lockstep(an_agent(), link, arms, rounds=9, round_timeout_s=LONG_S, stop=stop, reporter=reporter)
+        assert len(arms.pulls) == 3
+        assert not peer.hear_round(3).goodbye  # the farewell is the daemon's
+
+
+class TestOwnClock:
+    async def test_pulls_are_an_interval_apart_and_the_end_waits_for_no_more(
+        self, make_link: MakeLink, stop: asyncio.Event, reporter: Reporter
+    ) -> None:
+        arms, started = Arms(), time.monotonic()
+        await drive_free(an_agent(), make_link(1, ()), arms, rounds=3, interval_s=0.4, stop=stop, reporter=reporter)
+        ended = time.monotonic()
+        assert arms.at[-1] - started >= 2 * 0.4 - 0.01
+        assert ended - arms.at[-1] < 0.3
+
+    async def test_time_that_a_pull_took_is_not_made_up_for_by_a_burst(
+        self, make_link: MakeLink, stop: asyncio.Event, reporter: Reporter
+    ) -> None:
+        arms = Arms(after=lambda trial: time.sleep(0.7) if trial == 1 else None)
+        await drive_free(an_agent(), make_link(1, ()), arms, rounds=4, interval_s=0.2, stop=stop, reporter=reporter)
+        assert arms.at[3] - arms.at[1] > 0.1
+
+    async def test_it_hears_neighbours_that_are_ahead(
+        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event, reporter: Reporter
+    ) -> None:
+        link, peer, agent = make_link(1, (2,)), make_peer(2, 1), an_agent()
+        await ready(link, peer)
+        for round_ in range(500, 510):
+            peer.publish(round_, samples(sample(2, round_)))
+        await drive_free(agent, link, Arms(), rounds=30, interval_s=0.02, stop=stop, reporter=reporter)
+        assert agent.heard == 10
+        assert peer.hear_round(30).goodbye
+
+    async def test_being_told_to_stop_ends_the_interval(
+        self, make_link: MakeLink, stop: asyncio.Event, reporter: Reporter
+    ) -> None:
+        asyncio.get_running_loop().call_later(0.1, stop.set)
+        driving = drive_free(
+            an_agent(), make_link(1, ()), Arms(), rounds=9, interval_s=LONG_S, stop=stop, reporter=reporter
+        )
+        await asyncio.wait_for(driving, LONG_S / 2)
+
+
+class TestReporter:
+    def test_it_reports_once_a_second(self, log: FilteringBoundLogger, monkeypatch: pytest.MonkeyPatch) -> None:
+        now = [100.0]
+        monkeypatch.setattr("agentd.shell.drive.time", SimpleNamespace(monotonic=lambda: now[0]))
+        reports: list[float] = []
+        reporter = Reporter(lambda: reports.append(now[0]), log)
+        for tenth in range(36):
+            now[0] = 100 + tenth / 10
+            reporter.tick(1)
+        assert reports == [101.0, 102.0, 103.0]
+
+    def test_it_leaves_a_milestone_every_hundred_trials(self, reporter: Reporter, log_file: Path) -> None:
+        for trial in range(1, 301):
+            reporter.tick(trial)
+        assert [line["trial"] for line in events(log_file, "progress")] == [100, 200, 300]
