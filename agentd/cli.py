@@ -85,7 +85,7 @@ def cli(ctx: click.Context) -> None:
 def main(args: list[str] | None = None) -> None:
     """Run the command line; every foreseen error is one line on stderr and its documented exit code."""
     try:
-        code = cli.main(args=args, standalone_mode=False, auto_envvar_prefix=None)
+        code = cli.main(args=args, prog_name="agentd", standalone_mode=False, auto_envvar_prefix=None)
     except click.exceptions.Abort:
         click.echo("interrupted", err=True)
         sys.exit(130)
