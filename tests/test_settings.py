@@ -136,7 +136,7 @@ def test_the_manifest_gets_plain_values() -> None:
 
 
 def agent(**changed: Any) -> AgentSettings:
-    given = {"id": 3, "listen": "tcp://127.0.0.1:7003", "environment": "tcp://hub:7000"}
+    given: dict[str, Any] = {"id": 3, "listen": "tcp://127.0.0.1:7003", "environment": "tcp://hub:7000"}
     return AgentSettings(**(given | changed))
 
 

@@ -43,7 +43,7 @@ class Model:
         for m in batch:
             self.newest[m.origin] = max(self.newest.get(m.origin, 0), m.trial)
         batch = self._keep("stale", batch, [m.trial > self.newest[m.origin] - self.window for m in batch])
-        best = {}
+        best: dict[Key, int] = {}
         for place, m in enumerate(batch):
             if m.life > max(self.life.get((m.origin, m.trial), 0), batch[best[k]].life if (k := m[:2]) in best else 0):
                 best[m[:2]] = place
