@@ -69,7 +69,8 @@ def test_where_two_integers_do_not_fit_one_float_they_travel_apart(
 ) -> None:
     monkeypatch.setattr(columns, "LARGEST_NOISE", 1 << 40)
     monkeypatch.setattr(columns.Together, "largest_changes", lambda _self: (1 << 48, 1))
-    run = spec(sparse(6, 0.2, 1), algorithm, rounds=50, gamma=3, epsilon=0.3)  # first releases bring several pulls
+    # ε = 0.5 releases first at the second pull, and over five hops the round robin ends before all of it is heard.
+    run = spec(line(6), algorithm, rounds=50, gamma=5, epsilon=0.5)
     policy = {"private-ucb": columns.TogetherPrivate, "coop-ucb": columns.Together}[algorithm]
     assert not policy(columns.Layout([run]))._packing.fits
     assert_engines_agree(run, replace(run, seed=8, gamma=1))
