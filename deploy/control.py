@@ -29,6 +29,7 @@ from agentd.errors import AgentdError, ConfigurationError
 SOCKET = "control.sock"
 MAX_LINE_BYTES = 1_024
 MAX_CLIENTS = 8
+_BACKLOG = 64  # connections the kernel holds while the supervisor is busy starting agents
 _REPLY_TIMEOUT_S = 1.0
 _NAMED = ("kill", "restart")
 _UNNAMED = ("status", "stop")
@@ -186,7 +187,7 @@ def _listen(run_dir: Path) -> socket.socket:
     finally:
         os.umask(before)
     listener.setblocking(False)
-    listener.listen(MAX_CLIENTS)
+    listener.listen(_BACKLOG)
     return listener
 
 

@@ -120,7 +120,7 @@ def read(run_dir: Path) -> Testbed:
         raise ConfigurationError(f"{run_dir} holds no testbed: there is no {FILE} in it; see agentd ps") from None
     except OSError as fault:
         raise ConfigurationError(f"cannot read {path}: {fault.strerror or fault}") from None
-    except (ValueError, KeyError, TypeError) as fault:
+    except (ValueError, KeyError, TypeError, RecursionError) as fault:
         raise ConfigurationError(f"{path} is damaged: {fault}") from None
 
 
