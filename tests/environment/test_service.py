@@ -24,6 +24,7 @@ from structlog.testing import LogCapture
 
 from agentd.environment import desk as desk_module
 from agentd.environment import router as router_module
+from agentd.environment import service as service_module
 from agentd.environment.arms import Arms
 from agentd.environment.desk import Desk
 from agentd.environment.router import Router
@@ -389,6 +390,22 @@ def test_a_number_where_the_stored_terms_have_none_is_a_contradiction() -> None:
     stored = settle(replace(SETTINGS, agents=None, rounds=None), None)
     with pytest.raises(ConfigurationError, match=r"agents are not numbered, not 3; its rounds are without end, not 4"):
         settle(SETTINGS, stored)
+
+
+@pytest.mark.parametrize(
+    ("limits", "raised", "warned"),
+    [((1024, 4096), (2064, 4096), False), ((1024, 1500), (1500, 1500), True), ((9000, 9000), None, False)],
+)
+def test_the_limit_of_open_files_is_raised_to_one_per_agent(
+    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], raised: tuple[int, int] | None, warned: bool
+) -> None:
+    calls = []
+    monkeypatch.setattr(service_module.resource, "getrlimit", lambda _what: limits)
+    monkeypatch.setattr(service_module.resource, "setrlimit", lambda _what, new: calls.append(new))
+    capture = LogCapture()
+    service_module._allow_files(2000, structlog.wrap_logger(None, processors=[capture]))
+    assert calls == ([raised] if raised is not None else [])
+    assert bool(capture.entries) is warned
 
 
 # --- in the run directory
