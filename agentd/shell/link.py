@@ -124,8 +124,8 @@ class Link:
         batches: list[Batch] = []
         for neighbour in self._order:
             neighbour.late_bytes = 0
-        self._take_late(batches)
-        waiting = [n for n in self._order if n.live and not self._has_arrived(n, batches)]
+        arrived = self._take_late(batches)
+        waiting = [n for n in self._order if n.live and n not in arrived and not self._has_arrived(n, batches)]
         while waiting and not stop.is_set():
             parts = [(n, part) for n in waiting if (part := await self._wait_for(n, deadline, stop)) is not None]
             arrived = self._read(parts, batches)
@@ -230,13 +230,14 @@ class Link:
             return arrived
         return neighbour.held is not None
 
-    def _take_late(self, batches: list[Batch]) -> None:
-        """Look, without waiting, whether neighbours that are down came back."""
+    def _take_late(self, batches: list[Batch]) -> set[Neighbour]:
+        """Look, without waiting, whether neighbours that are down came back; tell whose round is complete."""
+        arrived: set[Neighbour] = set()
         for neighbour in self._order:
             if neighbour.live or neighbour.left:
                 continue
             parts = [part for _ in range(LATE_FRAMES_AT_ONCE) if (part := self._part(neighbour)) is not None]
-            self._read([(neighbour, part) for part in parts], batches)
+            arrived |= self._read([(neighbour, part) for part in parts], batches)
             if neighbour.round >= self.round - 1 and parts:
                 neighbour.live = True
                 self._log.info("neighbour back", neighbour=neighbour.id, round=self.round)
@@ -245,6 +246,7 @@ class Link:
             for neighbour in self._order:
                 if not neighbour.live and not neighbour.left:
                     neighbour.reconnect()
+        return arrived
 
     def _read(
         self, parts: Sequence[tuple[Neighbour, bytes]], batches: list[Batch], *, hold: bool = True

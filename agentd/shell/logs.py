@@ -12,8 +12,6 @@ from structlog.typing import FilteringBoundLogger
 
 from agentd.errors import ConfigurationError
 
-LEVELS = ("debug", "info", "warning", "error")
-
 
 def open_log(file: str | None, level: str) -> FilteringBoundLogger:
     """A logger of its own: nothing global is configured, so several agents can live in one process."""
