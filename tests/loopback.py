@@ -110,9 +110,9 @@ class Peer:
     def await_subscription(self, times: int = 1) -> None:
         """Wait until the other's sync topic was seen so often."""
         wanted = b"\x01" + sync_topic(self.other)
-        until(lambda: self._look_at_subscriptions().count(wanted) >= times)
+        until(lambda: self.look_at_subscriptions().count(wanted) >= times)
 
-    def _look_at_subscriptions(self) -> list[bytes]:
+    def look_at_subscriptions(self) -> list[bytes]:
         with suppress(zmq.Again):
             while True:
                 self.subscriptions.append(self.xpub.recv(zmq.NOBLOCK))
