@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from agentd.core.chance import SEED_LIMIT
 from agentd.core.estimate import ESTIMATORS
 from agentd.core.lies import Attack
-from agentd.core.message import MAX_AGENT_ID, MAX_ARMS, MAX_LIFETIME, MAX_TRIAL
+from agentd.core.message import MAX_AGENT_ID, MAX_ARMS, MAX_INCARNATION, MAX_LIFETIME, MAX_TRIAL
 from agentd.core.policy import ALGORITHMS, PolicySettings
 from agentd.errors import SettingsError
 
@@ -58,7 +58,7 @@ class TestbedSettings:
     contamination: float = 1e-3
     attack: str = "worst"
     seed: int | None = None
-    """None: rewards from a fresh seed, noise from the operating system."""
+    """None: a fresh, secret one for rewards; agents that are processes take their noise from the operating system."""
 
     def __post_init__(self) -> None:
         if faults := list(self._faults()):
@@ -169,6 +169,7 @@ def _liar_faults(s: TestbedSettings) -> Iterator[str]:
 
 
 CLOCKS = ("lockstep", "free")
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,6 +266,10 @@ def _identity_faults(s: AgentSettings) -> Iterator[str]:
         yield f"--rounds must be in 1…{MAX_TRIAL}, got {s.rounds}"
     if s.seed is not None and not 0 <= s.seed < SEED_LIMIT:
         yield f"--seed must be in [0, 2^64), got {s.seed}"
+    if s.incarnation is not None and not 0 <= s.incarnation <= MAX_INCARNATION:
+        yield f"an incarnation must be in 0…{MAX_INCARNATION}, got {s.incarnation}"
+    if s.log_level not in LOG_LEVELS:
+        yield f"--log-level must be one of {', '.join(LOG_LEVELS)}, got {s.log_level!r}"
 
 
 def _address_faults(s: AgentSettings) -> Iterator[str]:

@@ -131,7 +131,7 @@ def _memory_once_ready(place: Path, known: list[tuple[float, float]]) -> list[tu
         return known
     if not status.get("agents") or min(agent["trial"] for agent in status["agents"]) < 5:
         return known
-    return [_memory_of(int(child["pid"])) for child in children if str(child["name"]).startswith("agent-")]
+    return [_memory_of(int(mark["pid"])) for name, mark in children.items() if name.startswith("agent-")]
 
 
 def _memory_of(pid: int) -> tuple[float, float]:

@@ -10,8 +10,7 @@ import click
 from agentd.commands.options import FROM_ENVIRONMENT, config_option
 from agentd.core.estimate import ESTIMATORS
 from agentd.core.policy import ALGORITHMS
-from agentd.settings import CLOCKS, AgentSettings
-from agentd.shell.logs import LEVELS
+from agentd.settings import CLOCKS, LOG_LEVELS, AgentSettings
 
 
 class Peers(click.ParamType):  # type: ignore[type-arg]
@@ -67,7 +66,7 @@ class Peers(click.ParamType):  # type: ignore[type-arg]
 @click.option("--attack", default="worst", show_default=True, help="How to lie; see agentd simulate --help.")
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine although links are not encrypted.")
 @click.option("--log-file", metavar="FILE", help="JSON lines.  [default: standard error]")
-@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
+@click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True)
 @config_option
 def agent(**flags: Any) -> None:
     """Run one agent until its rounds are done or it is told to stop (SIGTERM; a second one stops at once).

@@ -78,17 +78,18 @@ def summarise(scenario: Scenario, outcome: Outcome, wall_s: float) -> dict[str, 
 
 def privacy(scenario: Scenario, outcome: Outcome) -> dict[str, Any]:
     """What one changed reward is exposed to; the largest over the agents, pure and at δ."""
-    algorithm = ALGORITHMS[scenario.settings.algorithm]
+    algorithms = [ALGORITHMS[scenario.spec.algorithm_of(agent)] for agent in range(scenario.settings.agents)]
+    noised = any(algorithm.noised for algorithm in algorithms)
     epsilon = float(outcome.epsilon.max()) if outcome.epsilon is not None else math.inf
     at_delta = float(outcome.epsilon_at_delta.max()) if outcome.epsilon_at_delta is not None else math.inf
     return {
         "per_agent_epsilon": epsilon,
         "epsilon_at_delta": at_delta,
         "delta": DELTA,
-        "nominal_epsilon": scenario.settings.epsilon if algorithm.noised else None,
-        "mechanism": "discrete Laplace" if algorithm.noised else "none",
+        "nominal_epsilon": scenario.settings.epsilon if noised else None,
+        "mechanism": "discrete Laplace" if noised else "none",
         "releases": outcome.releases,
-        "transcript_private": algorithm.transcript_private,
+        "transcript_private": all(algorithm.transcript_private for algorithm in algorithms),
         "note": NOT_PRIVATE if scenario.reproducible else "",
     }
 

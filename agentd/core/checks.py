@@ -1,7 +1,9 @@
 """What an honest message can look like; everything else is the sender's fault.
 
-`judge` sees every copy before gossip does, so that a forgery can neither be counted nor take the place of the real
-message. `continues` sees what gossip found to be new. A row that fails is dropped and counted under one reason:
+`judge` sees every copy before gossip does, so that what no honest agent sends can neither be counted nor take the place
+of the real message. `continues` sees only what gossip found to be new, because looking an origin up costs more than
+anything else here; a forgery that fails there has taken the key of one trial, and the origin's next trial heals it. A
+forgery that looks honest throughout is the business of signatures. A row that fails is counted under one reason:
 
     head       a number outside its range, or more life than its origin gave it
     future     a trial that its origin cannot have reached yet

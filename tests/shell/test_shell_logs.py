@@ -11,7 +11,8 @@ import structlog
 from loopback import events
 
 from agentd.errors import ConfigurationError
-from agentd.shell.logs import LEVELS, open_log
+from agentd.settings import LOG_LEVELS as LEVELS
+from agentd.shell.logs import open_log
 
 
 def closed(log: Any) -> None:
