@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ SOURCES = sorted(path for package in ("agentd", "topology", "deploy") for path i
 ALLOWED = {
     "agentd.core": {"agentd.core"},
     "agentd.wire": {"agentd.core", "agentd.wire", "agentd.errors"},
-    "agentd.environment": {"agentd.core", "agentd.wire", "agentd.environment", "agentd.errors", "agentd.shell"},
+    "agentd.environment": {"agentd.core", "agentd.wire", "agentd.environment", "agentd.errors", "agentd.rundir"},
     "agentd.shell": {"agentd.core", "agentd.wire", "agentd.shell", "agentd.errors", "agentd.settings"},
     "agentd.simulate": {"agentd.core", "agentd.wire", "agentd.simulate", "agentd.environment", "agentd.errors"},
     "topology": {"topology"},

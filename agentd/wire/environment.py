@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NoReturn
 
@@ -222,7 +222,9 @@ def read_fields(fields: list[Any]) -> EnvironmentMessage:
 
 def write_fields(message: EnvironmentMessage) -> list[Any]:
     """The array that says this message; one that `read_fields` would refuse is a fault of the caller."""
-    fields = [VERSION, _TYPE_OF[type(message)], *map(_plain, astuple(message))]
+    # Not `astuple`, which copies deeply and takes longer than all the rest.
+    values = [getattr(message, name) for name in type(message).__slots__]
+    fields = [VERSION, _TYPE_OF[type(message)], *map(_plain, values)]
     try:
         read_fields(fields)
     except PeerError as error:
