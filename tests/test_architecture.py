@@ -13,7 +13,14 @@ SOURCES = sorted(path for package in ("agentd", "topology", "deploy") for path i
 ALLOWED = {
     "agentd.core": {"agentd.core"},
     "agentd.wire": {"agentd.core", "agentd.wire", "agentd.errors"},
-    "agentd.environment": {"agentd.core", "agentd.wire", "agentd.environment", "agentd.errors", "agentd.rundir"},
+    "agentd.environment": {
+        "agentd.core",
+        "agentd.wire",
+        "agentd.environment",
+        "agentd.errors",
+        "agentd.rundir",
+        "agentd.shell.logs",
+    },
     "agentd.shell": {"agentd.core", "agentd.wire", "agentd.shell", "agentd.errors", "agentd.settings"},
     "agentd.simulate": {"agentd.core", "agentd.wire", "agentd.simulate", "agentd.environment", "agentd.errors"},
     "topology": {"topology"},
