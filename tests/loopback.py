@@ -86,8 +86,15 @@ class Peer:
         self.xpub.setsockopt(zmq.XPUB_VERBOSE, 1)
         self.xpub.setsockopt(zmq.XPUB_NODROP, 1)  # the test must know what it has sent
         self.xpub.setsockopt(zmq.LINGER, 0)
-        self.xpub.bind(listen)
+        until(lambda: self._bound(listen))
         self.sub = self._subscribed()
+
+    def _bound(self, listen: str) -> bool:
+        """Whether the address could be taken; a socket closed just now may hold it a moment longer."""
+        with suppress(zmq.ZMQError):
+            self.xpub.bind(listen)
+            return True
+        return False
 
     def _subscribed(self) -> zmq.Socket[bytes]:
         sub: zmq.Socket[bytes] = self.xpub.context.socket(zmq.SUB)
