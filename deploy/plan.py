@@ -69,6 +69,13 @@ def port_count(agents: int) -> int:
     return agents + 1
 
 
+def require_ports(base_port: int, agents: int) -> None:
+    """Refuse a first port after which there are not enough others."""
+    count = port_count(agents)
+    if not 1 <= base_port <= LAST_PORT + 1 - count:
+        raise SettingsError(f"--base-port must leave room for {count} ports up to {LAST_PORT}, got {base_port}")
+
+
 def run_of_seed(seed: int) -> bytes:
     """The id of a reproducible run."""
     return hashlib.sha256(f"agentd run {seed}".encode()).digest()[:RUN_BYTES]
@@ -77,10 +84,7 @@ def run_of_seed(seed: int) -> bytes:
 def make_plan(scenario: Scenario, *, run: bytes, base_port: int, run_dir: Path, pace: Pace) -> Plan:
     """Lay a scenario out over the ports from `base_port` on: the environment first, then the agents by their ids."""
     graph = scenario.graph
-    if not 1 <= base_port <= LAST_PORT + 1 - port_count(graph.nodes):
-        raise SettingsError(
-            f"--base-port must leave room for {port_count(graph.nodes)} ports up to {LAST_PORT}, got {base_port}"
-        )
+    require_ports(base_port, graph.nodes)
     return Plan(
         run=run,
         base_port=base_port,

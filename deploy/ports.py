@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agentd.errors import ConfigurationError
-from deploy.plan import HOST, LAST_PORT, port_count
+from deploy.plan import HOST, LAST_PORT, port_count, require_ports
 
 FIRST_PORT = 17_000
 """Where the search begins."""
@@ -46,6 +46,7 @@ def reserve(agents: int, base_port: int | None = None) -> Reservation:
     """Reserve the ports of a testbed: where the operator said, or in the first gap that is wide enough."""
     count = port_count(agents)
     if base_port is not None:
+        require_ports(base_port, agents)
         return _reserve_here(base_port, count)
     first, end = FIRST_PORT, _search_end()
     while first + count <= end:

@@ -63,16 +63,15 @@ def read_status(run_dir: Path) -> Status | None:
             pulls_per_s=float(data["pulls_per_s"]),
             agents=tuple(_agent(agent) for agent in data["agents"]),
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
 def _agent(data: Any) -> AgentStatus:
-    dropped = data["dropped"]
     return AgentStatus(
         id=int(data["id"]),
         trial=int(data["trial"]),
         messages=int(data["messages"]),
-        dropped=sum(dropped.values()) if isinstance(dropped, dict) else int(dropped),
+        dropped=int(data["dropped"]),
         done=bool(data["done"]),
     )
