@@ -1,18 +1,15 @@
-"""Real sockets for the tests of the shell: addresses, a peer made by hand, an environment in a thread, processes."""
+"""Real sockets for the tests of the shell: addresses, a peer made by hand, an environment in a thread."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import random
-import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +24,7 @@ from agentd.wire.frame import GREETING, Frame
 from agentd.wire.topics import FRAME_TOPIC, payload, sync_topic
 
 RUN = bytes.fromhex("00112233445566ff")
-LONG_S = 20.0
+LONG_S = 60.0
 """More than anything here takes, even on a busy machine: reaching it is a failure."""
 
 SOON_S = 0.25
@@ -242,49 +239,3 @@ class StandIn:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join(LONG_S)
-
-
-class Process:
-    """`agentd` with some arguments as a process of its own."""
-
-    def __init__(self, *arguments: str) -> None:
-        self._popen = subprocess.Popen(
-            [sys.executable, "-m", "agentd", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        self.id = self._popen.pid
-        self.errors = ""
-        """What it wrote on standard error, once it has ended."""
-
-    def terminate(self) -> None:
-        self._popen.send_signal(signal.SIGTERM)
-
-    def wait(self, within_s: float = LONG_S) -> int:
-        """Its exit code."""
-        _, self.errors = self._popen.communicate(timeout=within_s)
-        return self._popen.returncode
-
-    def end(self) -> None:
-        """Leave nothing running, whatever the test did."""
-        if self._popen.poll() is None:
-            self._popen.kill()
-        with suppress(ValueError):  # its pipes were read to the end already
-            self._popen.communicate()
-
-
-@contextmanager
-def agentd(*arguments: str) -> Iterator[Process]:
-    """A process that does not outlive the block."""
-    process = Process(*arguments)
-    try:
-        yield process
-    finally:
-        process.end()
-
-
-def agent_arguments(own: int, listen: str, environment: str, peers: dict[int, str], **flags: object) -> list[str]:
-    """The command line of an agent; `log_file=path` becomes `--log-file path`."""
-    arguments = ["--id", str(own), "--listen", listen, "--environment", environment]
-    arguments += ["--peers", ",".join(f"{peer}={address}" for peer, address in peers.items())]
-    for name, value in flags.items():
-        arguments += [f"--{name.replace('_', '-')}", str(value)]
-    return arguments

@@ -103,7 +103,7 @@ class TestBarrier:
         link.publish(1, ())
         assert said(await link.gather(LONG_S, stop)) == [(2, 1), (3, 1)]
 
-    @pytest.mark.timeout(30)
+    @pytest.mark.timeout(60)
     async def test_a_frame_instead_of_a_greeting_is_evidence_too_and_is_kept(
         self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event
     ) -> None:
@@ -117,7 +117,7 @@ class TestBarrier:
             link.publish(round_, ())
             assert said(await link.gather(LONG_S, stop)) == [(2, round_)]
 
-    @pytest.mark.timeout(30)
+    @pytest.mark.timeout(60)
     async def test_a_neighbour_that_floods_cannot_hold_it_open(
         self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event
     ) -> None:
