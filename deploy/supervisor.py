@@ -201,6 +201,7 @@ class Supervisor:
         status = read_status(self._run_dir)
         if self._life.phase is Phase.STARTING and status and len(status.seen()) == len(self._plan.agents):
             self._life.all_pulled()
+            self._record()
             self._on_ready()
         if self._display.tick_s is not None:
             self._display.update(self._view(status))

@@ -1,0 +1,72 @@
+"""Helpers of the system tests: agentd as a person runs it, and waiting for evidence instead of for time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+AGENTD = [sys.executable, "-m", "agentd"]
+PATIENCE_S = 120.0
+"""Longer than anything takes, even on a machine that is busy with other tests."""
+
+
+def until(happened: Callable[[], Any]) -> Any:
+    """Look until something is so; what it was. Fails when it never is."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := happened()):
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.05)
+    return found
+
+
+def agentd(*args: str, code: int | None = 0, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """Run agentd to its end."""
+    done = subprocess.run([*prefix, *AGENTD, *args], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert code is None or done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def agentd_json(*args: str, code: int | None = 0) -> Any:
+    """What agentd prints with --json: one line of JSON and nothing else."""
+    done = agentd(*args, "--json", code=code)
+    assert done.stdout.count("\n") == 1
+    return json.loads(done.stdout)
+
+
+def start(*args: str) -> subprocess.Popen[str]:
+    """Start agentd in a process group of its own, as a shell does."""
+    return subprocess.Popen(
+        [*AGENTD, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+    )
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file that may not be there yet."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+
+
+def pids_of(run_dir: Path) -> list[int]:
+    """The processes that a testbed wrote down."""
+    return [child["pid"] for child in read_json(run_dir / "testbed.json")["children"].values()]
+
+
+def nothing_runs(pids: list[int]) -> bool:
+    """Whether all of them have ended."""
+    return not any(_runs(pid) for pid in pids)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,243 @@
+"""Testbeds of real processes: agents and environment over ZeroMQ on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from running_testbeds import PATIENCE_S, agentd, agentd_json, nothing_runs, pids_of, read_json, start, until
+
+from agentd.commands.scenario import make_scenario
+from agentd.settings import TestbedSettings
+from deploy.control import ask
+from deploy.live import Nothing
+from deploy.plan import Pace
+from deploy.ports import reserve
+from deploy.testbed import carry_out, prepare
+
+pytestmark = pytest.mark.system
+
+ENDLESS = ("--agents", "4", "--edge-probability", "1", "--rounds", "1000000", "--round-timeout", "1")
+CONTRACT = {
+    "manifest.json",
+    "topology.json",
+    "plan.json",
+    "pulls.npz",
+    "regret.csv",
+    "regret.svg",
+    "summary.json",
+    "testbed.json",
+    "logs",
+}
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A run directory, in a world where no other testbed exists; whatever a test leaves running is ended."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path / "run"
+    agentd("down", "--all", code=None)
+
+
+def pulls(run_dir: Path) -> dict[str, Any]:
+    with np.load(run_dir / "pulls.npz") as file:
+        return {name: file[name] for name in ("arm", "reward")}
+
+
+def detached(place: Path, *flags: str) -> Any:
+    return agentd_json("up", *ENDLESS, *flags, "--detach", "--run-dir", str(place))
+
+
+@pytest.mark.parametrize("algorithm", ["private-ucb", "byzantine-ucb"])
+def test_a_seeded_testbed_does_to_the_bit_what_the_simulation_does(algorithm: str, place: Path, tmp_path: Path) -> None:
+    flags = ("--agents", "5", "--edge-probability", "0.6", "--rounds", "40", "--seed", "11", "--algorithm", algorithm)
+    lies = ("--byzantine", "1", "--contamination", "0.5")
+    run = agentd_json("up", *flags, *lies, "--run-dir", str(place))
+    simulated = agentd_json("simulate", *flags, *lies, "--run-dir", str(tmp_path / "simulated"))
+    assert {path.name for path in place.iterdir()} >= CONTRACT
+    for name, table in pulls(tmp_path / "simulated").items():
+        np.testing.assert_array_equal(pulls(place)[name], table)
+    for figure in ("group_regret", "messages", "privacy", "dropped", "gamma", "diameter", "seed"):
+        assert run[figure] == simulated[figure], figure
+    assert (run["interrupted"], run["agents_lost"], run["failure"]) == (False, [], "")
+    assert read_json(place / "summary.json") == {key: value for key, value in run.items() if key != "run_dir"}
+    assert {path.name for path in (place / "logs").glob("agent-*.jsonl")} == {f"agent-{i}.jsonl" for i in range(5)}
+    assert nothing_runs(pids_of(place))
+
+
+def test_noise_without_a_seed_is_another_each_time_and_said_to_be_private(place: Path, tmp_path: Path) -> None:
+    flags = ("--agents", "3", "--edge-probability", "1", "--rounds", "30", "--arms", "0.9,0.1")
+    first = agentd_json("up", *flags, "--run-dir", str(place))
+    second = agentd_json("up", *flags, "--run-dir", str(tmp_path / "second"))
+    assert first["run"] != second["run"]
+    assert first["privacy"]["note"] == ""
+    assert read_json(place / "manifest.json")["seed"] is None
+    assert all(agent["seed"] is None for agent in read_json(place / "plan.json")["agents"])
+
+
+def test_people_get_a_banner_lines_and_a_table(place: Path) -> None:
+    flags = ("--agents", "3", "--edge-probability", "1", "--rounds", "30", "--seed", "1")
+    said = agentd("up", *flags, "--run-dir", str(place)).stdout
+    assert said.startswith("private-ucb: 3 agents")
+    assert "reproducible, not private" in said
+    assert "group regret" in said
+    assert str(place) in said
+
+
+def test_agents_can_run_each_on_its_own_clock(place: Path) -> None:
+    flags = ("--agents", "3", "--edge-probability", "1", "--rounds", "20", "--clock", "free", "--interval", "0.01")
+    run = agentd_json("up", *flags, "--run-dir", str(place))
+    assert (pulls(place)["arm"] != 65_535).all()
+    assert run["agents_lost"] == []
+
+
+def test_ctrl_c_stops_everything_and_leaves_a_complete_run_directory(place: Path) -> None:
+    with start("up", *ENDLESS, "--run-dir", str(place), "--json") as process:
+        until(lambda: (read_json(place / "status.json") or {}).get("pulls", 0) > 20)
+        pids = pids_of(place)
+        os.killpg(process.pid, signal.SIGINT)
+        out, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    summary = json.loads(out)
+    assert summary["interrupted"] is True
+    assert (summary["agents_lost"], summary["failure"]) == ([], "")
+    assert {path.name for path in place.iterdir()} >= CONTRACT
+    made = int((pulls(place)["arm"] != 65_535).sum())
+    assert made > 20
+    assert len(pids) == 5
+    assert nothing_runs(pids)
+    assert agentd_json("ps") == []
+
+
+def test_a_detached_testbed_is_listed_watched_and_ended(place: Path) -> None:
+    started = detached(place)
+    assert started["state"] == "running"
+    (listed,) = agentd_json("ps")
+    assert [entry["name"] for entry in listed["processes"] if entry["running"]] == [
+        "supervisor",
+        "environment",
+        *(f"agent-{agent}" for agent in range(4)),
+    ]
+    about = agentd_json("status")
+    assert (about["run_dir"], about["agents"], about["down"], about["rounds"]) == (str(place), 4, [], 1_000_000)
+    until(lambda: agentd_json("status")["round"] > about["round"])
+    logged = [json.loads(line) for line in agentd("logs", "2", "environment", "--json").stdout.splitlines()]
+    assert {line.get("agent") for line in logged} >= {2}
+    assert any(line.get("role") == "environment" for line in logged)
+    pids = pids_of(place)
+    assert "stopped 4 agents and the environment" in agentd("down").stdout
+    assert nothing_runs(pids)
+    assert agentd("down").stdout == "no testbed is running\n"
+    assert "it had ended already" in agentd("down", str(place)).stdout
+    assert agentd_json("status")["summary"]["interrupted"] is True
+    assert {path.name for path in place.iterdir()} >= CONTRACT
+
+
+def test_logs_follow_until_the_testbed_has_ended(place: Path) -> None:
+    detached(place)
+    with start("logs", "--follow", "-n", "1") as follower:
+        assert follower.stdout is not None
+        assert follower.stdout.readline()
+        agentd("down")
+        out, _ = follower.communicate(timeout=PATIENCE_S)
+    assert follower.returncode == 0
+    assert "done" in out, "what the agents said at their end is shown too"
+
+
+def trial_of(place: Path, agent: int) -> int:
+    return int(read_json(place / "status.json")["agents"][agent]["trial"])
+
+
+def test_an_agent_that_is_killed_is_missed_and_comes_back(place: Path) -> None:
+    detached(place)
+    ask(place, "kill", "agent-1")
+    assert until(lambda: agentd_json("status")["down"]) == [1]
+    stopped_at = trial_of(place, 1)
+    until(lambda: trial_of(place, 0) > stopped_at + 5)  # the others go on without it
+    ask(place, "restart", "agent-1")
+    until(lambda: trial_of(place, 1) > stopped_at)
+    assert agentd_json("status")["down"] == []
+    agentd("down")
+    summary = read_json(place / "summary.json")
+    assert [event["what"] for event in summary["events"]] == ["agent-1 killed", "agent-1 restarted"]
+    assert summary["agents_lost"] == []
+
+
+def test_the_environment_takes_its_run_up_again_after_a_crash(place: Path) -> None:
+    detached(place)
+    before = read_json(place / "status.json")["pulls"]
+    ask(place, "restart", "environment")
+    until(lambda: read_json(place / "status.json")["pulls"] > before + 20)
+    agentd("down")
+    summary = read_json(place / "summary.json")
+    assert (summary["agents_lost"], summary["failure"]) == ([], "")
+    assert int((pulls(place)["arm"] != 65_535).sum()) > before
+
+
+def test_a_lost_agent_is_reported_and_the_others_finish(place: Path) -> None:
+    flags = ("--agents", "4", "--edge-probability", "1", "--rounds", "300", "--round-timeout", "1")
+    with start("up", *flags, "--run-dir", str(place), "--json") as process:
+        until(lambda: (read_json(place / "testbed.json") or {}).get("state") == "running")
+        os.kill(read_json(place / "testbed.json")["children"]["agent-2"]["pid"], signal.SIGKILL)
+        out, complaint = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1
+    assert json.loads(out)["agents_lost"] == [{"agent": 2, "exit_code": -9, "why": "killed by SIGKILL"}]
+    assert "lost: agent 2: killed by SIGKILL" in complaint
+    made = (pulls(place)["arm"] != 65_535).sum(axis=1)
+    assert made[2] < 300
+    assert [int(made[agent]) for agent in (0, 1, 3)] == [300, 300, 300]
+
+
+def test_processes_end_when_their_supervisor_is_killed_and_down_cleans_up(place: Path) -> None:
+    started = detached(place)
+    pids = pids_of(place)
+    os.kill(started["supervisor"], signal.SIGKILL)
+    until(lambda: nothing_runs(pids))
+    assert agentd_json("status")["state"] == "crashed"
+    assert "nothing of it was running any more" in agentd("down", str(place)).stdout
+    assert (place / "pulls.npz").is_file(), "the environment was told to end and wrote its files"
+
+
+def test_ports_that_are_taken_are_refused_by_name_before_anything_starts(place: Path) -> None:
+    with reserve(4) as free:
+        base = free.base_port
+    with socket.create_server(("127.0.0.1", base + 2)):
+        refused = agentd("up", "--agents", "4", "--base-port", str(base), "--run-dir", str(place), code=78)
+    assert f"port {base + 2} on 127.0.0.1 is taken" in refused.stderr
+    assert not place.exists()
+
+
+def test_an_agent_that_cannot_bind_fails_the_run_with_a_line_that_names_its_port(place: Path) -> None:
+    scenario = make_scenario(TestbedSettings(agents=3, edge_probability=1.0, rounds=10))
+    prepared = prepare(scenario, run_dir=place, pace=Pace(ready_timeout_s=20.0))
+    port = prepared.plan.base_port + 2
+    with socket.create_server(("127.0.0.1", port)):  # somebody was quicker
+        result = carry_out(prepared, Nothing())
+    assert result.ending.exit_code == 1
+    assert result.ending.failure.startswith("agent-1 failed before the testbed was ready: ")
+    assert f":{port}" in result.ending.failure
+    assert nothing_runs(pids_of(place))
+
+
+def test_a_machine_that_is_too_small_is_told_what_is_missing(place: Path) -> None:
+    small = ("prlimit", "--nofile=64:64", "--")
+    refused = agentd("up", "--agents", "50", "--run-dir", str(place), code=78, prefix=small)
+    assert refused.stderr.startswith("error: this machine cannot carry 50 agents: the supervisor needs 244 open files")
+    assert "ulimit -Hn 244" in refused.stderr
+    assert not place.exists()
+
+
+@pytest.mark.slow
+def test_fifty_agents_start_and_finish(place: Path) -> None:
+    flags = ("--agents", "50", "--edge-probability", "0.15", "--rounds", "10", "--seed", "5")
+    run = agentd_json("up", *flags, "--run-dir", str(place))
+    assert (pulls(place)["arm"] != 65_535).all()
+    assert run["agents_lost"] == []
