@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+import numpy as np
+
 from agentd.core.checks import Checks
 from agentd.core.gossip import WINDOW, Gossip
 from agentd.core.grid import UNIT
 from agentd.core.lies import Liar
-from agentd.core.message import MAX_AGENT_ID, MAX_TRIAL, Batch, Message, batch_of, by_kind
+from agentd.core.message import MAX_AGENT_ID, MAX_TRIAL, Batch, Kind, by_kind, unsigned
 from agentd.core.origins import Origins
 from agentd.core.policy.base import Policy
 
@@ -87,8 +89,11 @@ class Agent:
         self._arm = None
         if self.lifetime and (said := self.policy.body()) is not None:
             kind, body = said
-            message = Message(self.own, self.trial, self.lifetime, tuple(body), self.lifetime, self.incarnation)
-            self._fresh = batch_of(kind, [message])
+            self._fresh = self._own_message(kind, body)
+
+    def _own_message(self, kind: Kind, body: list[int]) -> Batch:
+        head = [self.own, self.incarnation, self.trial, self.lifetime, self.lifetime]
+        return Batch(kind, np.array([head]), np.array([body]), unsigned(1))
 
     def outbox(self) -> list[Batch]:
         """What the neighbours are to hear now, one batch per kind; asking again gives only what is new since."""

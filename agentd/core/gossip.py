@@ -19,9 +19,11 @@ agent on it at some time holds the best possible copy, and forwards it when it c
 what was known of the older incarnation is void, and its late messages are dropped (`incarnation`).
 
 **Bounded memory.** For every origin the last `window` trials are remembered in a ring: cell trial mod window holds the
-trial it belongs to and the most life seen. A trial that is `window` or more behind the newest of its origin can no
-longer be told from a duplicate, so it is dropped (`stale`) rather than perhaps counted twice. Origins beyond the limit
-are dropped (`origins`), as is what a full relay queue cannot hold (`overflow`).
+trial it belongs to and the most life seen. (Cells of one trial stand side by side for all origins: in lockstep a round
+touches two or three trials of everybody, and with hundreds of agents on a machine every cache line is a cold one.) A
+trial that is `window` or more behind the newest of its origin can no longer be told from a duplicate, so it is dropped
+(`stale`) rather than perhaps counted twice. Origins beyond the limit are dropped (`origins`), as is what a full relay
+queue cannot hold (`overflow`).
 
 **Order does not matter.** Within one call every copy of a key is looked at together: the copy with the most life is
 the one that is counted and relayed (the first such row if several are equal). The rings do not care about the order of
@@ -44,8 +46,7 @@ WINDOW = 128
 MAX_QUEUED = 1 << 16
 """Relays that may wait for the next frame."""
 
-_REDUNDANT = frozenset({"duplicate", "own"})
-"""What flooding repeats by its nature; counted apart from what was lost."""
+_NOBODY = np.zeros(0, dtype=np.int64)
 
 
 class Heard(NamedTuple):
@@ -68,80 +69,85 @@ class Gossip:
         self._max_queued = max_queued
         self._incarnation = np.full(0, -1, dtype=np.int64)
         self._newest = np.zeros(0, dtype=np.int64)
-        self._ring_trial = np.zeros((0, window), dtype=np.int64)
-        self._ring_life = np.zeros((0, window), dtype=np.int64)
-        self._pick = np.zeros((0, window), dtype=np.int64)
+        self._ring_trial = np.zeros((window, 0), dtype=np.int64)
+        self._ring_life = np.zeros((window, 0), dtype=np.int64)
+        self._pick = np.zeros((window, 0), dtype=np.int64)
         self._queue: list[Batch] = []
         self._queued = 0
         self.dropped: Counter[str] = Counter()
         self.redundant: Counter[str] = Counter()
+        """What flooding repeats by its nature; counted apart from what was lost."""
 
     def hear(self, batch: Batch) -> Heard:
         """Take in copies of messages; tell which count, and which origins came back as someone new."""
-        batch, rows = self._known_origins(batch)
-        batch, rows, renewed = self._renew(batch, rows)
-        batch, rows = self._advance(batch, rows)
-        best, known = self._best_copies(batch, rows * self._window + batch.trial % self._window)
-        self._enqueue(batch.rows(best & (batch.life > 1)))
-        fresh = best & (known == 0)
-        return Heard(batch.rows(fresh), rows[fresh], renewed)
+        rows = self._origins.rows(batch.origin)
+        self._grow(self._origins.room)
+        renewed = self._renew(batch, rows)
+        kept = self._current(batch, rows)
+        rows, trial, life = rows[kept], batch.trial[kept], batch.life[kept]
+        np.maximum.at(self._newest, rows, trial)
+        inside = trial > self._newest[rows] - self._window
+        if not inside.all():
+            self.dropped["stale"] += int(np.count_nonzero(~inside))
+            kept, rows, trial, life = kept[inside], rows[inside], trial[inside], life[inside]
+        best, known = self._best_copies(trial % self._window * len(self._newest) + rows, trial, life)
+        if len(best) < len(kept):
+            self.redundant["duplicate"] += len(kept) - len(best)
+        self._enqueue(batch.rows(kept[best[life[best] > 1]]))
+        fresh = best[known[best] == 0]
+        return Heard(batch.rows(kept[fresh]), rows[fresh], renewed)
 
     def take_relays(self) -> list[Batch]:
         """What is to be forwarded in the next frame, with one hop less to live."""
         relays, self._queue, self._queued = self._queue, [], 0
         return [batch.aged() for batch in by_kind(relays)]
 
-    def _known_origins(self, batch: Batch) -> tuple[Batch, Columns]:
-        rows = self._origins.rows(batch.origin)
-        self._grow(self._origins.room)
-        if (rows >= 0).all():
-            return batch, rows
-        self._count("own", rows == OWN)
-        return self._keep(batch, rows, rows >= 0, "origins", rows == ABSENT)
-
     def _grow(self, room: int) -> None:
         if len(self._newest) < room:
             self._incarnation = grown(self._incarnation, room, -1)
             self._newest = grown(self._newest, room)
-            self._ring_trial = grown(self._ring_trial, room)
-            self._ring_life = grown(self._ring_life, room)
-            self._pick = grown(self._pick, room)
+            self._ring_trial = _widened(self._ring_trial, room)
+            self._ring_life = _widened(self._ring_life, room)
+            self._pick = _widened(self._pick, room)
 
-    def _renew(self, batch: Batch, rows: Columns) -> tuple[Batch, Columns, Columns]:
-        """Forget the older incarnation of an origin that returns, and drop what is still in flight from it."""
-        known = self._incarnation[rows]
-        if (batch.incarnation == known).all():
-            return batch, rows, np.zeros(0, dtype=np.int64)
-        np.maximum.at(self._incarnation, rows, batch.incarnation)
-        newer = self._incarnation[rows] > known
+    def _renew(self, batch: Batch, rows: Columns) -> Columns:
+        """Forget the older incarnation of an origin that returns; the rows of those that do."""
+        heard = rows >= 0
+        newer = heard & (batch.incarnation > self._incarnation[rows])
+        if not newer.any():
+            return _NOBODY
+        known = self._incarnation[rows[newer]]
+        np.maximum.at(self._incarnation, rows[newer], batch.incarnation[newer])
         self._newest[rows[newer]] = 0
-        self._ring_trial[rows[newer]] = 0
-        self._ring_life[rows[newer]] = 0
-        renewed = np.unique(rows[newer & (known >= 0)])
-        current = batch.incarnation == self._incarnation[rows]
-        batch, rows = self._keep(batch, rows, current, "incarnation", ~current)
-        return batch, rows, renewed
+        self._ring_trial[:, rows[newer]] = 0
+        self._ring_life[:, rows[newer]] = 0
+        return np.unique(rows[newer][known >= 0])
 
-    def _advance(self, batch: Batch, rows: Columns) -> tuple[Batch, Columns]:
-        """Move each origin's window to its newest trial and drop what fell out of it."""
-        np.maximum.at(self._newest, rows, batch.trial)
-        inside = batch.trial > self._newest[rows] - self._window
-        return self._keep(batch, rows, inside, "stale", ~inside)
+    def _current(self, batch: Batch, rows: Columns) -> NDArray[np.intp]:
+        """Which messages are of others, whom there is room for, as they are now."""
+        kept: NDArray[np.intp] = ((rows >= 0) & (batch.incarnation == self._incarnation[rows])).nonzero()[0]
+        if len(kept) < len(rows):
+            own, absent = int(np.count_nonzero(rows == OWN)), int(np.count_nonzero(rows == ABSENT))
+            for counter, reason, number in (
+                (self.redundant, "own", own),
+                (self.dropped, "origins", absent),
+                (self.dropped, "incarnation", len(rows) - len(kept) - own - absent),
+            ):
+                if number:
+                    counter[reason] += number
+        return kept
 
-    def _best_copies(self, batch: Batch, cells: Columns) -> tuple[NDArray[np.bool_], Columns]:
-        """Mark one row per key whose life beats what was known; also give the life known before (0: none)."""
-        trial, life = batch.trial, batch.life
+    def _best_copies(self, cells: Columns, trial: Columns, life: Columns) -> tuple[NDArray[np.intp], Columns]:
+        """One row per key whose life beats what was known; also the life known before of every row (0: none)."""
         ring_trial, ring_life, pick = self._ring_trial.ravel(), self._ring_life.ravel(), self._pick.ravel()
         ring_life[cells[ring_trial[cells] != trial]] = 0
         ring_trial[cells] = trial
         known = ring_life[cells]
         np.maximum.at(ring_life, cells, life)
-        better = np.flatnonzero((life > known) & (life == ring_life[cells]))
-        pick[cells[better[::-1]]] = better[::-1]  # among equals the last write, so the first row, wins
-        best = np.zeros(len(batch), dtype=np.bool_)
-        best[better[pick[cells[better]] == better]] = True
-        self._count("duplicate", ~best)
-        return best, known
+        better = ((life > known) & (life == ring_life[cells])).nonzero()[0]
+        theirs = cells[better]
+        pick[theirs[::-1]] = better[::-1]  # among equals the last write, so the first row, wins
+        return better[pick[theirs] == better], known
 
     def _enqueue(self, relays: Batch) -> None:
         room = self._max_queued - self._queued
@@ -152,14 +158,9 @@ class Gossip:
             self._queue.append(relays)
             self._queued += len(relays)
 
-    def _keep(
-        self, batch: Batch, rows: Columns, keep: NDArray[np.bool_], reason: str, lost: NDArray[np.bool_]
-    ) -> tuple[Batch, Columns]:
-        if keep.all():
-            return batch, rows
-        self._count(reason, lost & ~keep)
-        return batch.rows(keep), rows[keep]
 
-    def _count(self, reason: str, rows: NDArray[np.bool_]) -> None:
-        if number := int(np.count_nonzero(rows)):
-            (self.redundant if reason in _REDUNDANT else self.dropped)[reason] += number
+def _widened(ring: Columns, room: int) -> Columns:
+    """A ring with room for more origins."""
+    wider = np.zeros((len(ring), room), dtype=np.int64)
+    wider[:, : ring.shape[1]] = ring
+    return wider

@@ -6,6 +6,8 @@ The only module of the shell that assumes one agent per process.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import os
 import secrets
 import signal
@@ -37,7 +39,20 @@ REJOIN_S = 3.0
 
 def run_agent(settings: AgentSettings) -> int:
     """Run one agent in this process until it is done or told to stop; returns the exit code."""
+    _be_a_good_crowd_member()
     return asyncio.run(_run(settings))
+
+
+def _be_a_good_crowd_member() -> None:
+    """Make hundreds of agents on one machine cheaper; neither call matters to a single one.
+
+    What was imported before the fork is never garbage, but looking for garbage in it would copy its pages into every
+    process. And a process that is woken need not interrupt the one that is working: with fewer switches, caches stay
+    warm for longer.
+    """
+    gc.freeze()
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 async def _run(settings: AgentSettings) -> int:

@@ -26,6 +26,8 @@ from agentd.wire.frame import GOODBYE, GREETING, MAX_FRAME_BYTES, Frame
 from agentd.wire.size import fitting
 from agentd.wire.topics import FRAME_TOPIC, Subscription, payload, read_subscription, sync_topic
 
+SLOW_S = 0.001
+"""A neighbour that makes us wait longer is waited for first in the next round."""
 LATE_FRAMES_AT_ONCE = 16
 """Frames taken per round from a neighbour that is not waited for."""
 EVENTS_AT_ONCE = 1024
@@ -203,16 +205,19 @@ class Link:
         return neighbour.receive(zmq.NOBLOCK)
 
     async def _wait_for(self, neighbour: Neighbour, deadline: float, stop: asyncio.Event) -> bytes | None:
-        """The next part of a neighbour, or None when the time is over."""
-        part = self._part(neighbour)
-        if part is None:
-            self._slow.append(neighbour)
-        while part is None and time.monotonic() < deadline and not stop.is_set():
-            part = neighbour.receive()
-            if part is None:
-                await asyncio.sleep(0)  # a slice is over: let signals in
-                self._greet_subscribers()
-        return part
+        """The next part of a neighbour, or None when the time is over.
+
+        Blocks at once instead of asking first: an answer "nothing yet" is an exception, and costs more than the part.
+        """
+        began = time.monotonic()
+        while (now := time.monotonic()) < deadline and not stop.is_set():
+            if (part := neighbour.receive()) is not None:
+                if time.monotonic() - began > SLOW_S:
+                    self._slow.append(neighbour)
+                return part
+            await asyncio.sleep(0)  # a slice is over: let signals in
+            self._greet_subscribers()
+        return self._part(neighbour) if now >= deadline else None
 
     def _wait_for_the_slow_first(self) -> None:
         """Next round begin with whom this one had to wait for, the last of them first."""
