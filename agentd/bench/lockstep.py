@@ -86,7 +86,7 @@ class _Run:
         self.lost = sum(what == "neighbour down" for lines in events.values() for what, _, _ in lines)
         self.pss_mb = median(pss for pss, _ in memory) if memory else 0.0
         self.rss_mb = median(rss for _, rss in memory) if memory else 0.0
-        self.reports = json.loads((place / "reports.json").read_text(encoding="utf-8"))
+        self.reports = json.loads((place / "reports.json").read_text(encoding="utf-8"))["reports"]
 
 
 def _testbed(flags: list[str]) -> _Run:

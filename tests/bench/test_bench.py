@@ -1,0 +1,63 @@
+"""The benchmarks measure what they say, on sizes that take seconds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agentd.bench.codec import bench_codec
+from agentd.bench.sample import spread
+from agentd.bench.simulate import bench_simulate
+from agentd.cli import main
+from agentd.commands.bench import draw_network
+
+
+def test_a_spread_tells_median_and_extremes() -> None:
+    assert spread([3.0, 1.0, 2.0]) == {"median": 2.0, "least": 1.0, "most": 3.0, "repetitions": 3}
+
+
+def test_the_codec_is_measured_for_every_kind() -> None:
+    result = bench_codec(repetitions=1)
+    assert set(result) == {"released", "totals", "sample"}
+    assert all(kind["decode_us_per_message"]["median"] > 0 for kind in result.values())
+
+
+def test_the_engine_is_measured_for_both_algorithms() -> None:
+    result = bench_simulate(lambda seed: draw_network(12, seed), rounds=20, repetitions=1, long_rounds=100)
+    assert set(result) == {"private-ucb", "byzantine-ucb"}
+    for measured in result.values():
+        assert measured["agent_trials_per_cpu_second"]["median"] > 0
+        assert measured["growth"]["late_over_early"] > 0
+
+
+@pytest.mark.system
+def test_lockstep_is_measured_against_the_bare_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["bench", "lockstep", "--agents", "6", "--rounds", "30", "--repetitions", "1", "--json"])
+    assert end.value.code == 0
+    measured = json.loads(capsys.readouterr().out)["lockstep"]
+    assert measured["agents"] == 6
+    assert 0 < measured["ratio"]["median"] < 2
+    assert measured["lost_rounds"] == 0
+
+
+@pytest.mark.system
+def test_the_environment_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", "environment", "--repetitions", "1", "--json"])
+    assert json.loads(capsys.readouterr().out)["environment"]["pulls_per_s"] > 100
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [(["nonsense"], "unknown part nonsense"), (["codec", "--agents", "1"], "at least 2 agents")],
+)
+def test_what_cannot_be_measured_is_refused(
+    flags: list[str], complaint: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["bench", *flags])
+    assert end.value.code == 2
+    assert complaint in capsys.readouterr().err

@@ -1,0 +1,69 @@
+"""Every command of README.md is run, as a stranger would type it; long ones with less to do."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = [
+    [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
+    for block in re.findall(r"```console\n(.*?)```", README, flags=re.DOTALL)
+]
+MAKE = {"make demo", "make test"}
+LESS_TO_DO = {"agentd experiment": " --trials 2 --agents 24 --edge-probability 0.3 --rounds 40"}
+"""What is added to commands that take minutes."""
+
+
+def shortened(command: str) -> str:
+    for start, flags in LESS_TO_DO.items():
+        if command.startswith(start):
+            return command + flags
+    return command
+
+
+def run(commands: list[str], place: Path) -> None:
+    """Run a block in one shell that stops at the first failure and then waits for what runs in the background."""
+    script = "\n".join(["set -e", *map(shortened, commands), "wait"])
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    home = {"HOME": str(place), "XDG_STATE_HOME": str(place / "state"), "PATH": path}
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=place,
+        env={**os.environ, **home},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, f"{script}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+
+
+def test_the_two_commands_are_the_makefiles() -> None:
+    assert set(BLOCKS[0]) == MAKE
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for command in MAKE:
+        assert f"\n{command.removeprefix('make ')}:" in makefile
+
+
+def test_ci_runs_the_readmes_test_command() -> None:
+    assert "\nmake lint\nmake test\n" in (ROOT / ".ci/run").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.system
+@pytest.mark.parametrize("commands", BLOCKS[1:], ids=lambda commands: shlex.split(commands[0])[1])
+def test_every_command_of_the_readme_works(commands: list[str], tmp_path: Path) -> None:
+    run(commands, tmp_path)
+
+
+def test_every_picture_of_the_readme_is_there() -> None:
+    for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README):
+        assert (ROOT / picture).is_file(), picture
