@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from agentd.errors import AgentdError, ConfigurationError
+from deploy.children import agent_name
 
 SOCKET = "control.sock"
 MAX_LINE_BYTES = 1_024
@@ -176,6 +177,16 @@ def ask(run_dir: Path, do: str, name: str = "", *, timeout_s: float = 10.0) -> d
             f"the testbed in {run_dir} refused: {reply.get('error') if isinstance(reply, dict) else reply}"
         )
     return reply
+
+
+def kill_agent(run_dir: Path, agent: int) -> None:
+    """Let an agent of a running testbed crash."""
+    ask(run_dir, "kill", agent_name(agent))
+
+
+def restart_agent(run_dir: Path, agent: int) -> int:
+    """Start an agent of a running testbed anew, after a crash if it runs; returns its new process number."""
+    return int(ask(run_dir, "restart", agent_name(agent))["pid"])
 
 
 def _listen(run_dir: Path) -> socket.socket:

@@ -19,6 +19,15 @@ from typing import Any
 
 from deploy.children import ENVIRONMENT, agent_of
 
+GRACE_S = 5.0
+"""How long a process may take to end after SIGTERM."""
+_GRACE_PER_AGENT_S = 0.05  # they all end at once, on few processors
+
+
+def grace_for(agents: int) -> float:
+    """How long the processes of a testbed of this size may take to end after SIGTERM."""
+    return GRACE_S + _GRACE_PER_AGENT_S * agents
+
 
 class Phase(IntEnum):
     """Where a testbed is in its life."""

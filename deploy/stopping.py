@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from agentd.errors import AgentdError
 from deploy import control, registry
+from deploy.life import GRACE_S, grace_for
 from deploy.processes import send, stop, wait_for
 from deploy.registry import State, Testbed
-from deploy.supervisor import GRACE_S
 
-SUPERVISOR_TIMEOUT_S = 4 * GRACE_S
+GRACES_PER_SUPERVISOR = 4.0
 """Agents and then the environment may take their grace; writing the summary takes the rest."""
 
 
@@ -35,7 +35,7 @@ def bring_down(testbed: Testbed) -> Stopped:
         return Stopped(place, "it had ended already")
     if testbed.is_supervised():
         _ask_to_stop(testbed)
-        if not wait_for([testbed.supervisor], SUPERVISOR_TIMEOUT_S):
+        if not wait_for([testbed.supervisor], GRACES_PER_SUPERVISOR * grace_for(testbed.agents)):
             return Stopped(place, f"stopped {testbed.agents} agents and the environment")
         send(testbed.supervisor, signal.SIGKILL)
         wait_for([testbed.supervisor], GRACE_S)

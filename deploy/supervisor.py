@@ -20,14 +20,12 @@ from typing import Any, Protocol
 from deploy import faults, registry
 from deploy.children import ENVIRONMENT, EnvironmentPart, agent_name, agent_of, failures
 from deploy.control import ControlSocket, Reply, Request
-from deploy.life import Life, Lost, Order, Phase, Send, StartAgain, StartAgents
+from deploy.life import Life, Lost, Order, Phase, Send, StartAgain, StartAgents, grace_for
 from deploy.local import Child, Crew
 from deploy.plan import Plan
 from deploy.registry import State, Testbed
 from deploy.status import Status, read_status
 
-GRACE_S = 5.0
-"""How long a process may take to end after SIGTERM."""
 LOG = "logs/supervisor.log"
 _START_TICK_S = 0.2
 _RECORD_EVERY = 20
@@ -88,7 +86,7 @@ class Supervisor:
         crew: Crew,
         display: Display,
         *,
-        grace_s: float = GRACE_S,
+        grace_s: float | None = None,
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
         self.testbed = testbed
@@ -100,7 +98,11 @@ class Supervisor:
         self._run_dir: Path = testbed.run_dir
         self._selector = selectors.DefaultSelector()
         self._began = time.monotonic()
-        self._life = Life(self._began, ready_timeout_s=plan.agents[0].ready_timeout_s, grace_s=grace_s)
+        self._life = Life(
+            self._began,
+            ready_timeout_s=plan.agents[0].ready_timeout_s,
+            grace_s=grace_s if grace_s is not None else grace_for(len(plan.agents)),
+        )
         self._next_look = self._began
         self._signals: list[int] = []
         self._waiting: dict[str, list[Reply]] = {}

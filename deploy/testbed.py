@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,11 +89,22 @@ def carry_out(
     testbed = registry.new_testbed(plan.run, directory.path, len(plan.agents))
     registry.record(testbed)
     registry.announce(testbed)
-    crew = crew if crew is not None else Crew(directory.path)
-    supervisor = Supervisor(plan, prepared.part, testbed, crew, display, on_ready=on_ready)
     try:
-        ending = supervisor.run()
-        return Result(write_summary(directory, prepared.scenario, ending, plan.run), ending)
+        hands = crew if crew is not None else Crew(directory.path)
+        ending = Supervisor(plan, prepared.part, testbed, hands, display, on_ready=on_ready).run()
+        with _undisturbed():
+            return Result(write_summary(directory, prepared.scenario, ending, plan.run), ending)
     finally:
-        registry.mark_ended(supervisor.testbed)
+        registry.mark_ended(registry.read(directory.path))
         prepared.reservation.release()
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Everything has stopped; one more Ctrl-C must not cost the summary."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -16,7 +16,7 @@ from running_testbeds import PATIENCE_S, agentd, agentd_json, nothing_runs, pids
 
 from agentd.commands.scenario import make_scenario
 from agentd.settings import TestbedSettings
-from deploy.control import ask
+from deploy.control import ask, kill_agent, restart_agent
 from deploy.live import Nothing
 from deploy.plan import Pace
 from deploy.ports import reserve
@@ -158,11 +158,11 @@ def trial_of(place: Path, agent: int) -> int:
 
 def test_an_agent_that_is_killed_is_missed_and_comes_back(place: Path) -> None:
     detached(place)
-    ask(place, "kill", "agent-1")
+    kill_agent(place, 1)
     assert until(lambda: agentd_json("status")["down"]) == [1]
     stopped_at = trial_of(place, 1)
     until(lambda: trial_of(place, 0) > stopped_at + 5)  # the others go on without it
-    ask(place, "restart", "agent-1")
+    restart_agent(place, 1)
     until(lambda: trial_of(place, 1) > stopped_at)
     assert agentd_json("status")["down"] == []
     agentd("down")
