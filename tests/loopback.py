@@ -214,22 +214,19 @@ class StandIn:
         return self.arms.deal_one(arm, float(uniforms(self.seed, agent, trial, 1)[0]))
 
     def _serve(self) -> None:
-        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        router = context.socket(zmq.ROUTER)
-        router.setsockopt(zmq.LINGER, 0)
-        router.bind(self.address)
-        self._bound.set()
-        while not self._stop.is_set():
-            if router.poll(20):
-                connection, data = router.recv_multipart()
-                request = decode_environment(data)
-                self.requests.append(request)
-                for reply in self._answer(request):
-                    router.send_multipart(
-                        (connection, reply if isinstance(reply, bytes) else encode_environment(reply))
-                    )
-        router.close()
-        context.term()
+        with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
+            router.setsockopt(zmq.LINGER, 0)
+            router.bind(self.address)
+            self._bound.set()
+            while not self._stop.is_set():
+                if router.poll(20):
+                    self._reply(router, *router.recv_multipart())
+
+    def _reply(self, router: zmq.Socket[bytes], connection: bytes, data: bytes) -> None:
+        request = decode_environment(data)
+        self.requests.append(request)
+        for reply in self._answer(request):
+            router.send_multipart((connection, reply if isinstance(reply, bytes) else encode_environment(reply)))
 
     def __enter__(self) -> StandIn:
         self._thread.start()

@@ -26,6 +26,7 @@ from agentd.wire.environment import (
     Refused,
     Report,
     Reward,
+    Wait,
     Welcome,
 )
 
@@ -177,6 +178,23 @@ async def test_a_refusal_says_whose_fault_it_is(
     assert type(fault.value) is kind
     assert fault.value.exit_code == exit_code
     assert "that is why" in str(fault.value)
+
+
+async def test_the_first_pull_waits_until_the_others_are_there(
+    client: BanditClient, address: str, log_file: Path
+) -> None:
+    with StandIn(address, Scripted([Wait(1, 2)], [Wait(1, 1)], [Reward(1, 0, 5)])) as environment:
+        assert await client.pull(3, 1, 0) == 5
+    assert environment.requests == [Pull(3, 1, 0)] * 3
+    assert [line["missing"] for line in events(log_file, "waiting for other agents")] == [2, 1]
+
+
+async def test_being_told_to_stop_ends_the_waiting_for_the_others(
+    client: BanditClient, address: str, stop: asyncio.Event
+) -> None:
+    asyncio.get_running_loop().call_later(0.2, stop.set)
+    with StandIn(address, lambda _: [Wait(1, 1)]), pytest.raises(RunOver):
+        await asyncio.wait_for(client.pull(3, 1, 0), LONG_S / 2)
 
 
 async def test_a_broken_connection_of_our_own_is_outwaited(client: BanditClient, address: str, log_file: Path) -> None:

@@ -41,6 +41,19 @@ class TestJudging:
         assert said(await link.gather(LONG_S, stop)) == [(2, 1)]
         assert link.dropped == {reason: 1}
 
+    async def test_further_parts_of_a_message_are_counted_and_the_first_is_used(
+        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event
+    ) -> None:
+        """Only the first part has to begin with a topic that we subscribed."""
+        link, peer = make_link(1, (2,)), make_peer(2, 1)
+        await ready(link, peer)
+        first = FRAME_TOPIC + peer.encoded(0, (), flags=0)
+        peer.xpub.send_multipart([first, b"", b"anything", b"sync/9/"])
+        peer.publish(1)
+        link.publish(1, ())
+        await link.gather(LONG_S, stop)
+        assert link.dropped == {"topic": 3}
+
     @pytest.mark.parametrize(
         ("changes", "reason"), [({"run": b"another!"}, "run"), ({"sender": 3}, "sender"), ({"arms": 3}, "arms")]
     )
