@@ -22,6 +22,8 @@ from deploy.children import ENVIRONMENT, agent_of
 GRACE_S = 5.0
 """How long a process may take to end after SIGTERM."""
 _GRACE_PER_AGENT_S = 0.05  # they all end at once, on few processors
+ENVIRONMENT_GRACE_S = 60.0
+"""How long the environment may take: it writes the results of the whole run, and to kill it then would lose them."""
 
 
 def grace_for(agents: int) -> float:
@@ -82,7 +84,7 @@ class Lost:
 class Life:
     """Decides what a supervisor does next."""
 
-    def __init__(self, now: float, *, ready_timeout_s: float, grace_s: float) -> None:
+    def __init__(self, now: float, *, ready_timeout_s: float, grace_s: float, environment_grace_s: float) -> None:
         self.phase = Phase.STARTING
         self.failure = ""
         """What went wrong with the testbed as a whole."""
@@ -93,6 +95,7 @@ class Life:
         """When `tick` must be called, whatever happens or does not happen until then."""
         self.up: set[str] = set()
         self._grace_s = grace_s
+        self._environment_grace_s = environment_grace_s
         self._listens = False
         self._environment_code: int | None = None
         self._absent_on_demand = False  # the environment, because somebody wants to see what happens then
@@ -193,7 +196,8 @@ class Life:
             self.deadline = None
             return []
         # With an agent lost it would wait for ever for the report of that one.
-        return self._stop_environment(now) if self.lost or self._patience_ends(now) else []
+        given_up = self.lost or self._patience_ends(now, self._environment_grace_s)
+        return self._stop_environment(now) if given_up else []
 
     def _without_environment(self, now: float) -> list[Order]:
         """The environment ended: on demand, or because it heard the last report of every agent."""
@@ -202,14 +206,14 @@ class Life:
                 self._fail("the environment ended before any agent started")
             self._enter(Phase.OVER)
             return []
-        if not self._absent_on_demand and self._patience_ends(now):
+        if not self._absent_on_demand and self._patience_ends(now, self._grace_s):
             return self._stop_agents(now)
         return []
 
-    def _patience_ends(self, now: float) -> bool:
+    def _patience_ends(self, now: float, patience_s: float) -> bool:
         """Whether those that should end by themselves had their time for it; the first call starts the clock."""
         if self.deadline is None:
-            self.deadline = now + self._grace_s
+            self.deadline = now + patience_s
         return self._is_late(now)
 
     def _is_late(self, now: float) -> bool:
@@ -222,19 +226,18 @@ class Life:
 
     def _stop_environment(self, now: float) -> list[Order]:
         self._enter(Phase.STOPPING_ENVIRONMENT)
-        self.deadline = now + self._grace_s
+        self.deadline = now + self._environment_grace_s
         return _send(signal.SIGTERM, tuple(self.up & {ENVIRONMENT}))
 
     def _kill_late(self, now: float) -> list[Order]:
-        why = f"did not stop within {self._grace_s:g} s and was killed"
-        late = tuple(sorted(self.up))
-        for name in late:
-            if name == ENVIRONMENT and self.phase is Phase.STOPPING_ENVIRONMENT:
-                self._fail(f"the environment {why}")
-            elif name != ENVIRONMENT:
-                self.lost[name] = Lost(agent_of(name), -signal.SIGKILL, why)
+        """Kill whoever had its grace: agents, and when they are gone the environment."""
         self.deadline = now + self._grace_s
-        return _send(signal.SIGKILL, late if self.phase is Phase.STOPPING_ENVIRONMENT else self.agents_up())
+        if self.phase is Phase.STOPPING_ENVIRONMENT:
+            self._fail(f"the environment {_late(self._environment_grace_s)}")
+            return _send(signal.SIGKILL, tuple(self.up))
+        for name in self.agents_up():
+            self.lost[name] = Lost(agent_of(name), -signal.SIGKILL, _late(self._grace_s))
+        return _send(signal.SIGKILL, self.agents_up())
 
     def _fail(self, failure: str) -> None:
         self.failure = self.failure or failure
@@ -246,3 +249,7 @@ class Life:
 
 def _send(number: signal.Signals, names: tuple[str, ...]) -> list[Order]:
     return [Send(number, names)] if names else []
+
+
+def _late(grace_s: float) -> str:
+    return f"did not stop within {grace_s:g} s and was killed"

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from agentd.errors import AgentdError
 from deploy import control, registry
-from deploy.life import GRACE_S, grace_for
+from deploy.life import ENVIRONMENT_GRACE_S, GRACE_S, grace_for
 from deploy.processes import send, stop, wait_for
 from deploy.registry import State, Testbed
 
-GRACES_PER_SUPERVISOR = 4.0
-"""Agents and then the environment may take their grace; writing the summary takes the rest."""
+SUPERVISOR_EXTRA_S = ENVIRONMENT_GRACE_S + 4 * GRACE_S
+"""After the agents the environment may take its grace; killing those that are late and the summary take the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def bring_down(testbed: Testbed) -> Stopped:
         return Stopped(place, "it had ended already")
     if testbed.is_supervised():
         _ask_to_stop(testbed)
-        if not wait_for([testbed.supervisor], GRACES_PER_SUPERVISOR * grace_for(testbed.agents)):
+        if not wait_for([testbed.supervisor], grace_for(testbed.agents) + SUPERVISOR_EXTRA_S):
             return Stopped(place, f"stopped {testbed.agents} agents and the environment")
         send(testbed.supervisor, signal.SIGKILL)
         wait_for([testbed.supervisor], GRACE_S)

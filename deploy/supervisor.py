@@ -20,7 +20,17 @@ from typing import Any, Protocol
 from deploy import faults, registry
 from deploy.children import ENVIRONMENT, EnvironmentPart, agent_name, agent_of, failures
 from deploy.control import ControlSocket, Reply, Request
-from deploy.life import Life, Lost, Order, Phase, Send, StartAgain, StartAgents, grace_for
+from deploy.life import (
+    ENVIRONMENT_GRACE_S,
+    Life,
+    Lost,
+    Order,
+    Phase,
+    Send,
+    StartAgain,
+    StartAgents,
+    grace_for,
+)
 from deploy.local import Child, Crew
 from deploy.plan import Plan
 from deploy.registry import State, Testbed
@@ -87,6 +97,7 @@ class Supervisor:
         display: Display,
         *,
         grace_s: float | None = None,
+        environment_grace_s: float = ENVIRONMENT_GRACE_S,
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
         self.testbed = testbed
@@ -102,6 +113,7 @@ class Supervisor:
             self._began,
             ready_timeout_s=plan.agents[0].ready_timeout_s,
             grace_s=grace_s if grace_s is not None else grace_for(len(plan.agents)),
+            environment_grace_s=environment_grace_s,
         )
         self._next_look = self._began
         self._signals: list[int] = []

@@ -112,7 +112,7 @@ def test_down_signals_a_supervisor_whose_socket_is_gone(tmp_path: Path, sleeper:
 def test_a_supervisor_that_does_not_obey_is_killed_with_all_it_left(
     tmp_path: Path, sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stopping, "GRACES_PER_SUPERVISOR", 0.05)
+    monkeypatch.setattr(stopping, "SUPERVISOR_EXTRA_S", -4.9)
     program = "import signal; signal.signal(15, signal.SIG_IGN); print(flush=True)\nwhile 1: signal.pause()"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as stubborn:
         assert stubborn.stdout is not None

@@ -81,6 +81,7 @@ def supervise(
         hands,
         watcher or Watcher(),
         grace_s=grace_s,
+        environment_grace_s=grace_s,
         on_ready=on_ready,
     )
     ending = supervisor.run()
