@@ -69,9 +69,9 @@ class Gossip:
         self._max_queued = max_queued
         self._incarnation = np.full(0, -1, dtype=np.int64)
         self._newest = np.zeros(0, dtype=np.int64)
-        self._ring_trial = np.zeros((window, 0), dtype=np.int64)
-        self._ring_life = np.zeros((window, 0), dtype=np.int64)
-        self._pick = np.zeros((window, 0), dtype=np.int64)
+        self._ring_trial = np.zeros((window, 0), dtype=np.int32)
+        self._ring_life = np.zeros((window, 0), dtype=np.int32)
+        self._pick = np.zeros((window, 0), dtype=np.int32)
         self._queue: list[Batch] = []
         self._queued = 0
         self.dropped: Counter[str] = Counter()
@@ -84,7 +84,7 @@ class Gossip:
         self._grow(self._origins.room)
         renewed = self._renew(batch, rows)
         kept = self._current(batch, rows)
-        rows, trial, life = rows[kept], batch.trial[kept], batch.life[kept]
+        rows, trial, life = rows[kept], batch.trial[kept], batch.life[kept].astype(np.int32)
         np.maximum.at(self._newest, rows, trial)
         inside = trial > self._newest[rows] - self._window
         if not inside.all():
@@ -137,7 +137,9 @@ class Gossip:
                     counter[reason] += number
         return kept
 
-    def _best_copies(self, cells: Columns, trial: Columns, life: Columns) -> tuple[NDArray[np.intp], Columns]:
+    def _best_copies(
+        self, cells: Columns, trial: Columns, life: NDArray[np.int32]
+    ) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
         """One row per key whose life beats what was known; also the life known before of every row (0: none)."""
         ring_trial, ring_life, pick = self._ring_trial.ravel(), self._ring_life.ravel(), self._pick.ravel()
         ring_life[cells[ring_trial[cells] != trial]] = 0
@@ -159,8 +161,8 @@ class Gossip:
             self._queued += len(relays)
 
 
-def _widened(ring: Columns, room: int) -> Columns:
+def _widened(ring: NDArray[np.int32], room: int) -> NDArray[np.int32]:
     """A ring with room for more origins."""
-    wider = np.zeros((len(ring), room), dtype=np.int64)
+    wider = np.zeros((len(ring), room), dtype=np.int32)
     wider[:, : ring.shape[1]] = ring
     return wider

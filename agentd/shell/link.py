@@ -26,6 +26,8 @@ from agentd.wire.frame import GOODBYE, GREETING, MAX_FRAME_BYTES, Frame
 from agentd.wire.size import fitting
 from agentd.wire.topics import FRAME_TOPIC, Subscription, payload, read_subscription, sync_topic
 
+KICK_AFTER_S = 1.0
+"""By then libzmq has backed off from a neighbour that was not there when we started."""
 SLOW_S = 0.001
 """A neighbour that makes us wait longer is waited for first in the next round."""
 LATE_FRAMES_AT_ONCE = 16
@@ -65,7 +67,7 @@ class Link:
         }
         self._order = list(self._neighbours.values())
         self._slow: list[Neighbour] = []
-        self._tried_again_at = time.monotonic()
+        self._opened_at = self._tried_again_at = time.monotonic()
         self.round = 0
         self.messages = 0
         """Messages sent, each once per neighbour."""
