@@ -39,8 +39,6 @@ AGENT_NICENESS = 5
 them waits for, and to the operator's commands. A step back leaves those three times as much as any agent."""
 
 _AGENT = "agent-"
-AGENT_NICENESS = 5
-
 _BUG = 70
 _PR_SET_PDEATHSIG = 1
 _LONGEST_FAILURE = 2_000
