@@ -45,7 +45,7 @@ def test_the_demo_says_so_when_company_did_not_pay(place: Path) -> None:
 
 
 def test_ctrl_c_ends_the_demo(place: Path) -> None:
-    with start("demo", "--rounds", "1000000", "--out", str(place)) as process:
+    with start("demo", "--rounds", "100000", "--out", str(place)) as process:
         until(lambda: (read_json(place / "alone" / "status.json") or {}).get("pulls", 0) > 20)
         pids = pids_of(place / "alone")
         os.killpg(process.pid, signal.SIGINT)
