@@ -34,10 +34,6 @@ ENVIRONMENT = "environment"
 GROUP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that reach a whole process group; blocked from the fork server on, until a child has left its group."""
 
-AGENT_NICENESS = 5
-"""Hundreds of agents that all want the processor would leave a hundredth of it to the environment, which every one of
-them waits for, and to the operator's commands. A step back leaves those three times as much as any agent."""
-
 _AGENT = "agent-"
 _BUG = 70
 _PR_SET_PDEATHSIG = 1
@@ -75,7 +71,6 @@ def agent_target(settings: AgentSettings) -> int:
     """Run one agent."""
     from agentd.shell.daemon import run_agent
 
-    os.nice(AGENT_NICENESS)
     return run_agent(settings)
 
 
