@@ -7,6 +7,7 @@ lazily keeps an agent's start cheap: it never imports what only plots or launche
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Any
 
@@ -14,6 +15,10 @@ import click
 
 from agentd import __version__
 from agentd.errors import AgentdError
+
+# Before any verb imports numpy. Agents and parallel trials are processes already; on products as small as ours a second
+# BLAS thread only burns another core.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 VERBS = {
     "agent": ("agentd.commands.agent:agent", "Run one agent (the default: agentd --id 3 --peers …)."),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
+from statistics import median
 from typing import Any
 
 from agentd.bench.sample import spread
@@ -73,15 +75,19 @@ def _throughput(specs: list[RunSpec]) -> float:
 
 
 def _growth(specs: list[RunSpec]) -> dict[str, float]:
-    """Processor seconds of an early and of the last thousand rounds; the ratio is what must stay near 1."""
+    """Processor time of an early and of the last tenth of the rounds; the ratio is what must stay near 1.
+
+    Each is the median of ten stretches: on a machine shared with others single stretches vary by half.
+    """
     rounds = specs[0].rounds
-    early, late = (rounds // 10, rounds // 5), (rounds - rounds // 10, rounds)
-    marks: dict[int, float] = {}
+    stretch = max(1, rounds // 100)
+    marks: list[float] = [time.process_time()]
 
     def mark(trial: int) -> None:
-        if trial in (*early, *late):
-            marks[trial] = time.process_time()
+        if trial % stretch == 0:
+            marks.append(time.process_time())
 
     run_vector(specs, progress=mark)
-    first, last = marks[early[1]] - marks[early[0]], marks[late[1]] - marks[late[0]]
-    return {"early_s": first, "late_s": last, "late_over_early": last / first, "rounds": rounds}
+    stretches = [after - before for before, after in pairwise(marks)]
+    early, late = median(stretches[10:20]) * 10, median(stretches[90:100]) * 10
+    return {"early_s": early, "late_s": late, "late_over_early": late / early, "rounds": rounds}

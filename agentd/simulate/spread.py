@@ -22,7 +22,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 EXACT = 1 << 53
-_MANY = 6
+_FEW = 8
+"""Below this fraction of the origins, gathering their rows beats reading the whole matrix."""
+_MANY = 24
 """From so many active rows on, one matrix-matrix product beats as many matrix-vector products."""
 
 
@@ -91,12 +93,24 @@ class Spread:
                     into[half, rows, run] = said[rows] @ matrix
                 else:
                     for row in rows:
-                        np.dot(said[row], matrix, out=into[half, row, run])
+                        _product(said[row], matrix, into[half, row, run])
 
 
 def _reach(spec: RunSpec) -> int:
     """How far a message of this run really gets; a γ beyond the diameter must not cost matrices of zeros."""
     return min(spec.gamma, spec.network.diameter)
+
+
+def _product(said: Floats, matrix: Floats, out: Floats) -> None:
+    """Put said · matrix in `out`, reading only the rows of the matrix that matter when they are few.
+
+    A matrix is larger than the cache of a core; an arm that a handful of agents explored needs a handful of its rows.
+    """
+    origins = said.nonzero()[0]
+    if len(origins) * _FEW < len(said):
+        np.dot(said[origins], matrix[origins], out=out)
+    else:
+        np.dot(said, matrix, out=out)
 
 
 def _stacked(spec: RunSpec, version: int, halves: int) -> Floats:

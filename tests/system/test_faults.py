@@ -1,0 +1,108 @@
+"""What twenty real agents survive: kills, restarts, a pause; and that all algorithms agree over the wire."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from running_testbeds import PATIENCE_S, agentd, agentd_json, read_json, start, until
+
+from agentd.core.policy import ALGORITHMS
+from deploy.control import kill_agent, restart_agent
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+AGENTS = 20
+ROUNDS = 1500
+FLAGS = ("--agents", str(AGENTS), "--edge-probability", "0.3", "--rounds", str(ROUNDS), "--round-timeout", "2")
+REJOIN_S = 5.0
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A run directory, in a world where no other testbed exists; whatever a test leaves running is ended."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path / "run"
+    agentd("down", "--all", code=None)
+
+
+def trial_of(place: Path, agent: int) -> int:
+    status = read_json(place / "status.json") or {"agents": []}
+    return next((int(row["trial"]) for row in status["agents"] if row["id"] == agent), 0)
+
+
+def events_of(place: Path, agent: int) -> list[dict[str, Any]]:
+    log = place / "logs" / f"agent-{agent}.jsonl"
+    return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+
+
+def pulls_made(place: Path) -> list[int]:
+    with np.load(place / "pulls.npz") as file:
+        return [int(number) for number in (file["arm"] != 65_535).sum(axis=1)]
+
+
+def pid_of(place: Path, agent: int) -> int:
+    return int(read_json(place / "testbed.json")["children"][f"agent-{agent}"]["pid"])
+
+
+def test_three_of_twenty_are_killed_two_come_back_and_the_others_finish(place: Path) -> None:
+    chance = np.random.Generator(np.random.Philox(key=20))
+    with start("up", *FLAGS, "--algorithm", "byzantine-ucb", "--run-dir", str(place), "--json") as process:
+        round_ = 5
+        for agent in (3, 11, 17):
+            until(lambda round_=round_: trial_of(place, 0) > round_)
+            kill_agent(place, agent)
+            round_ = trial_of(place, 0) + int(chance.integers(1, 30))
+        for agent in (3, 11):
+            before = trial_of(place, agent)
+            restarted = time.monotonic()
+            restart_agent(place, agent)
+            until(lambda agent=agent, before=before: trial_of(place, agent) > before)
+            assert time.monotonic() - restarted < REJOIN_S + PATIENCE_S  # status.json itself is up to seconds old
+        out, _ = process.communicate(timeout=240)
+    summary = json.loads(out)
+    made = pulls_made(place)
+    assert made[17] < ROUNDS
+    assert [made[agent] for agent in range(AGENTS) if agent != 17] == [ROUNDS] * (AGENTS - 1)
+    assert [lost["agent"] for lost in summary["agents_lost"]] == [17]
+    assert summary["group_regret"] > 0
+    for agent in (3, 11):
+        ready = [event["timestamp"] for event in events_of(place, agent) if event["event"] == "ready"]
+        joined = [event["timestamp"] for event in events_of(place, agent) if event["event"] == "joined"]
+        assert len(ready) == len(joined) == 2
+    for agent in set(range(AGENTS)) - {3, 11, 17}:
+        done = next(event for event in events_of(place, agent) if event["event"] == "done")
+        # Each (origin, trial) counts at most once, however often it was heard.
+        assert done["heard"] <= sum(made) - made[agent]
+
+
+def test_an_agent_that_is_paused_catches_up(place: Path) -> None:
+    with start("up", *FLAGS, "--algorithm", "coop-ucb", "--run-dir", str(place), "--json") as process:
+        until(lambda: trial_of(place, 0) > 5)
+        os.kill(pid_of(place, 4), signal.SIGSTOP)
+        stopped = time.monotonic()
+        behind = trial_of(place, 4)
+        until(lambda: trial_of(place, 0) > behind + 10)  # the others go on
+        while time.monotonic() < stopped + 10.0:
+            assert process.poll() is None or trial_of(place, 0) == ROUNDS
+            time.sleep(0.05)
+        os.kill(pid_of(place, 4), signal.SIGCONT)
+        out, _ = process.communicate(timeout=240)
+    assert json.loads(out)["agents_lost"] == []
+    assert pulls_made(place) == [ROUNDS] * AGENTS
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_algorithm_pulls_the_same_arms_over_the_wire(algorithm: str, place: Path, tmp_path: Path) -> None:
+    flags = ("--agents", "12", "--edge-probability", "0.3", "--rounds", "200", "--gamma", "2", "--seed", "4")
+    agentd_json("up", *flags, "--algorithm", algorithm, "--run-dir", str(place))
+    agentd_json("simulate", *flags, "--algorithm", algorithm, "--run-dir", str(tmp_path / "simulated"))
+    assert (place / "pulls.npz").read_bytes() == (tmp_path / "simulated" / "pulls.npz").read_bytes()
