@@ -7,6 +7,7 @@ supervisor) exists in the fork server, because it is started before any of it an
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import signal
 from dataclasses import dataclass
@@ -130,6 +131,7 @@ def _warm_context() -> ForkServerContext:
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(PRELOADED))
+    atexit.register(_end_fork_server)
     # The tracker comes first and by itself: starting it unblocks signals.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, GROUP_SIGNALS)
@@ -138,3 +140,13 @@ def _warm_context() -> ForkServerContext:
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return context
+
+
+def _end_fork_server() -> None:
+    """Wait for the fork server to end, so that nothing of ours is left when we are gone.
+
+    It would end by itself, moments after us; a caller that looks at once would still see it.
+    """
+    stop = getattr(getattr(forkserver, "_forkserver", None), "_stop", None)
+    if stop is not None:  # not a public function, so only where it exists
+        stop()

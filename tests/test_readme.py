@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -34,16 +36,21 @@ def run(commands: list[str], place: Path) -> None:
     script = "\n".join(["set -e", *map(shortened, commands), "wait"])
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     home = {"HOME": str(place), "XDG_STATE_HOME": str(place / "state"), "PATH": path}
-    done = subprocess.run(
+    with subprocess.Popen(
         ["bash", "-c", script],
         cwd=place,
         env={**os.environ, **home},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, f"{script}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+        start_new_session=True,
+    ) as shell:
+        try:
+            said, _ = shell.communicate(timeout=200)
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # whatever a failed block left in the background
+                os.killpg(shell.pid, signal.SIGKILL)
+    assert shell.returncode == 0, f"{script}\n{said[-3000:]}"
 
 
 def test_the_two_commands_are_the_makefiles() -> None:
