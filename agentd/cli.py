@@ -22,7 +22,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 VERBS = {
     "agent": ("agentd.commands.agent:agent", "Run one agent (the default: agentd --id 3 --peers …)."),
-    "audit": ("agentd.commands.audit:audit", "Try to disprove the privacy claim of an algorithm."),
     "bench": ("agentd.commands.bench:bench", "Measure this machine."),
     "demo": ("deploy.demo:demo", "Alone against together: a small testbed on this machine."),
     "down": ("deploy.cli:down", "Stop a testbed and clean up after it."),

@@ -273,9 +273,7 @@ def _identity_faults(s: AgentSettings) -> Iterator[str]:
 
 
 def _address_faults(s: AgentSettings) -> Iterator[str]:
-    named = [("--listen", s.listen), *(("--peers", a) for a in s.peers.values())]
-    if not s.environment.startswith(("exec:", "python:")):
-        named.append(("--environment", s.environment))
+    named = [("--listen", s.listen), ("--environment", s.environment), *(("--peers", a) for a in s.peers.values())]
     for flag, address in named:
         if fault := _address_fault(address):
             yield f"{flag}: {address!r} {fault}"

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from pathlib import Path
 
+import click
 import pytest
+
+from agentd.cli import VERBS
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted(path for package in ("agentd", "topology", "deploy") for path in (ROOT / package).rglob("*.py"))
@@ -89,3 +93,9 @@ def test_the_core_draws_nothing_from_numpys_global_generator() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute) and ast.unparse(node).startswith("np.random."):
                 assert node.attr in {"Generator", "Philox"}, f"{module_of(path)} uses np.random.{node.attr}"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_of_the_command_line_exists(verb: str) -> None:
+    module, _, name = VERBS[verb][0].partition(":")
+    assert isinstance(getattr(importlib.import_module(module), name), click.Command)

@@ -188,8 +188,6 @@ def test_all_faults_of_an_agent_are_reported_together() -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        {"environment": "exec:./pull.sh"},
-        {"environment": "python:arms:make"},
         {"listen": "ipc:///run/agentd/3"},
         {"listen": "tcp://*:7003", "insecure": True},
         {"listen": "tcp://[::1]:7003"},

@@ -1,1 +1,0 @@
-"""The privacy audit of recorded transcripts."""
