@@ -7,12 +7,13 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from running_testbeds import PATIENCE_S, agentd, agentd_json, read_json, start, until
+from running_testbeds import agentd, agentd_json, read_json, start, until
 
 from agentd.core.policy import ALGORITHMS
 from deploy.control import kill_agent, restart_agent
@@ -63,10 +64,8 @@ def test_three_of_twenty_are_killed_two_come_back_and_the_others_finish(place: P
             round_ = trial_of(place, 0) + int(chance.integers(1, 30))
         for agent in (3, 11):
             before = trial_of(place, agent)
-            restarted = time.monotonic()
             restart_agent(place, agent)
             until(lambda agent=agent, before=before: trial_of(place, agent) > before)
-            assert time.monotonic() - restarted < REJOIN_S + PATIENCE_S  # status.json itself is up to seconds old
         out, _ = process.communicate(timeout=240)
     summary = json.loads(out)
     made = pulls_made(place)
@@ -78,6 +77,8 @@ def test_three_of_twenty_are_killed_two_come_back_and_the_others_finish(place: P
         ready = [event["timestamp"] for event in events_of(place, agent) if event["event"] == "ready"]
         joined = [event["timestamp"] for event in events_of(place, agent) if event["event"] == "joined"]
         assert len(ready) == len(joined) == 2
+        back_s = (datetime.fromisoformat(ready[1]) - datetime.fromisoformat(joined[1])).total_seconds()
+        assert back_s < REJOIN_S, f"agent {agent} needed {back_s} s to be heard by its neighbours again"
     for agent in set(range(AGENTS)) - {3, 11, 17}:
         done = next(event for event in events_of(place, agent) if event["event"] == "done")
         # Each (origin, trial) counts at most once, however often it was heard.
