@@ -79,8 +79,8 @@ def cli(ctx: click.Context) -> None:
     The same, in memory: agentd simulate --agents 20 --edge-probability 0.3
     One agent:         agentd --id 3 --peers 1=tcp://gate-1:7001 --environment tcp://hub:7000
 
-    Exit codes: 0 done, 1 runtime failure, 2 usage, 69 environment unreachable, 75 privacy budget exhausted,
-    78 bad configuration.
+    Exit codes: 0 done, 1 runtime failure, 2 usage, 69 environment or a needed program (Docker) unavailable,
+    75 privacy budget exhausted, 78 bad configuration.
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

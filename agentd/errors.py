@@ -6,6 +6,7 @@
     ├── SettingsError           exit 2   the operator's flags make no sense
     │   └── ConfigurationError  exit 78  a file or a place the operator named is unusable
     ├── EnvironmentUnreachable  exit 69  nobody answers where the environment should be
+    ├── ToolMissing             exit 69  a program or service of this machine that the command needs is not there
     ├── BudgetExhausted         exit 75  the privacy budget is spent and the operator said to stop then
     ├── LinkError               exit 1   the transport failed for good, after retries
     └── PeerError               -        a peer sent what no honest peer sends: drop it, count it, go on
@@ -36,6 +37,12 @@ class ConfigurationError(SettingsError):
 
 class EnvironmentUnreachable(AgentdError):
     """Nobody answers where the environment service should be."""
+
+    exit_code = 69
+
+
+class ToolMissing(AgentdError):
+    """A program or service that the command needs, such as Docker, is not on this machine or does not answer."""
 
     exit_code = 69
 
