@@ -23,6 +23,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 VERBS = {
     "agent": ("agentd.commands.agent:agent", "Run one agent (the default: agentd --id 3 --peers …)."),
     "bench": ("agentd.commands.bench:bench", "Measure this machine."),
+    "chaos": ("deploy.chaos_cli:chaos", "Break things in a running testbed on purpose."),
     "demo": ("deploy.demo:demo", "Alone against together: a small testbed on this machine."),
     "down": ("deploy.cli:down", "Stop a testbed and clean up after it."),
     "env": ("agentd.commands.env:env", "Serve the shared bandit."),

@@ -81,7 +81,7 @@ class RunDirectory:
             writer.writerow(("round", "group_regret"))
             writer.writerows((number, f"{value:.6f}") for number, value in enumerate(curve, start=1))
         beside.replace(self.path / "regret.csv")
-        picture = plain_svg([Curve("group regret", rounds, curve)], title, "; ".join(f"{r}: {e}" for r, e in events))
+        picture = plain_svg([Curve("group regret", rounds, curve)], title, events=events)
         self._replace("regret.svg", picture)
         return curve
 

@@ -210,6 +210,8 @@ class AgentSettings:
     """Allow listening beyond loopback without keys."""
     log_file: str | None = None
     """JSON lines; None: standard error."""
+    faults_file: str | None = None
+    """Faults to inject into the links, looked for while the agent runs; None: there are none."""
     log_level: str = "info"
 
     def __post_init__(self) -> None:

@@ -44,6 +44,7 @@ PRELOADED = (
     "agentd.cli",
     "agentd.environment.service",
     "agentd.shell.daemon",
+    "agentd.shell.faulty",
     "deploy.children",
 )
 """What the fork server imports, so that no child has to."""

@@ -22,6 +22,7 @@ from agentd.errors import AgentdError
 from agentd.rundir import RunDirectory
 from agentd.simulate.spec import DELTA, Outcome
 from agentd.wire.environment import MICRO, Report
+from deploy.faults import read_faults
 from deploy.supervisor import Ending
 
 PULLS = "pulls.npz"
@@ -38,6 +39,7 @@ def write_summary(directory: RunDirectory, scenario: Scenario, ending: Ending, r
         "interrupted": ending.stopped_by is not None,
         "failure": ending.failure,
         "agents_lost": [lost.to_json() for lost in ending.lost],
+        "faults": read_faults(directory.path),
         "events": [{"round": round_, "what": what} for round_, what in outcome.events],
     }
     directory.write_json("summary.json", summary)

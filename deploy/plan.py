@@ -17,6 +17,8 @@ from agentd.settings import AgentSettings
 HOST = "127.0.0.1"
 RUN_BYTES = 8
 LAST_PORT = 65_535
+LINK_FAULTS = "chaos/links.json"
+"""Where agents look for faults to inject into their links; in a directory of its own, which containers can mount."""
 
 _AGENT_DEFAULTS = AgentSettings(id=0, listen=f"tcp://{HOST}:1", environment=f"tcp://{HOST}:2")
 
@@ -122,6 +124,7 @@ def _agent(scenario: Scenario, own: int, base_port: int, run_dir: Path, pace: Pa
         round_timeout_s=pace.round_timeout_s,
         ready_timeout_s=pace.ready_timeout_s,
         log_file=str(run_dir / log_name(own)),
+        faults_file=str(run_dir / LINK_FAULTS),
     )
 
 

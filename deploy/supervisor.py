@@ -187,7 +187,7 @@ class Supervisor:
         else:
             child = self._crew.start_agent(self._plan.agents[agent_of(name)])
             self._watch(child)
-        self._write_fault(f"{name} restarted")
+        self._write_fault("restart", name, "restarted")
         self._recorded = None  # the same number of processes, but another one among them
         for reply in self._waiting.pop(name, []):
             reply({"ok": True, "pid": child.process.pid})
@@ -249,7 +249,7 @@ class Supervisor:
                     self._signals.append(signal.SIGTERM)
                 reply({"ok": True})
             case "kill" if request.name in self._life.up:
-                self._write_fault(f"{request.name} killed")
+                self._write_fault("kill", request.name, "killed")
                 self._do(self._life.asked_to_kill(request.name))
                 reply({"ok": True})
             case "restart" if self._life.phase in _STATES and request.name in self._crew.children:
@@ -259,7 +259,7 @@ class Supervisor:
 
     def _restart(self, name: str, reply: Reply) -> None:
         if name in self._life.up:
-            self._write_fault(f"{name} killed")
+            self._write_fault("kill", name, "killed")
         self._waiting.setdefault(name, []).append(reply)  # answered when it has started again
         self._do(self._life.asked_to_restart(name))
 
@@ -282,9 +282,11 @@ class Supervisor:
         self.testbed = replace(self.testbed, state=now[0], children=marks)
         registry.record(self.testbed)
 
-    def _write_fault(self, what: str) -> None:
-        status = read_status(self._run_dir)
-        faults.append(self._run_dir, status.round() if status else 0, what)
+    def _write_fault(self, verb: str, name: str, done: str) -> None:
+        what = f"{name} {done}"
+        agents = () if name == ENVIRONMENT else (agent_of(name),)
+        round_ = faults.current_round(read_status(self._run_dir))
+        faults.append(self._run_dir, round_, faults.Fault(verb, what, agents))
         self._note(what)
 
     def _note(self, text: str) -> None:

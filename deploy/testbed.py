@@ -17,7 +17,7 @@ from deploy import preflight, registry
 from deploy.children import EnvironmentPart
 from deploy.local import Crew
 from deploy.outcome import write_summary
-from deploy.plan import RUN_BYTES, Pace, Plan, make_plan, run_of_seed
+from deploy.plan import LINK_FAULTS, RUN_BYTES, Pace, Plan, make_plan, run_of_seed
 from deploy.ports import Reservation, reserve
 from deploy.supervisor import Display, Ending, Supervisor
 from topology.files import to_node_link
@@ -72,6 +72,7 @@ def prepare(
         directory = RunDirectory(directory.path.resolve())
         plan = make_plan(scenario, run=run, base_port=port, run_dir=directory.path, pace=pace)
         (directory.path / "logs").mkdir()
+        (directory.path / LINK_FAULTS).parent.mkdir()
         directory.write_json("manifest.json", manifest(scenario, RUNTIME))
         directory.write_json("topology.json", to_node_link(scenario.graph))
         directory.write_json("plan.json", plan.to_json())

@@ -66,6 +66,7 @@ class Peers(click.ParamType):  # type: ignore[type-arg]
 @click.option("--attack", default="worst", show_default=True, help="How to lie; see agentd simulate --help.")
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine although links are not encrypted.")
 @click.option("--log-file", metavar="FILE", help="JSON lines.  [default: standard error]")
+@click.option("--faults-file", metavar="FILE", help="Faults to inject into the links; for testbeds, see agentd chaos.")
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True)
 @config_option
 def agent(**flags: Any) -> None:

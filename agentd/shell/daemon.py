@@ -13,6 +13,7 @@ import secrets
 import signal
 from collections import Counter
 from functools import partial
+from typing import TYPE_CHECKING
 
 import zmq
 from structlog.typing import FilteringBoundLogger
@@ -30,6 +31,9 @@ from agentd.shell.drive import Reporter, drive_free, drive_lockstep
 from agentd.shell.link import Link
 from agentd.shell.logs import open_log
 from agentd.wire.environment import MAX_COUNT, MAX_REASON_CHARS, MAX_REASONS, MICRO, Report, Welcome
+
+if TYPE_CHECKING:
+    from agentd.shell.faulty import FaultWatch
 
 LAST_REPORT_S = 3.0
 """How long a leaving agent waits for the environment to hear its last report."""
@@ -85,6 +89,7 @@ async def _attend(
         log = log.bind(run=welcome.run.hex())
         agent = assemble(settings, welcome)
         link.introduce(run=welcome.run, arms=welcome.arms, incarnation=agent.incarnation, round_=agent.trial)
+        watch = _watch_for_faults(settings, link, log)
         log.info("joined", trial=agent.trial, arms=welcome.arms, algorithm=settings.algorithm)
         await _wait_for_neighbours(settings, link, stop, returning=agent.trial > 0)
         if not stop.is_set():
@@ -93,9 +98,22 @@ async def _attend(
         if stop.is_set():
             link.publish(agent.trial, (), last=True)
         await _say_last(bandit, _report(settings, agent, link, done=True), log)
+        if watch is not None:
+            log = log.bind(longest_round_s=round(watch.longest_round_s, 3))
         log.info("done", trial=agent.trial, dropped=dict(_dropped(agent, link)), heard=agent.heard)
     finally:
         link.close()
+
+
+def _watch_for_faults(settings: AgentSettings, link: Link, log: FilteringBoundLogger) -> FaultWatch | None:
+    """Let an operator inject faults, where the settings say from which file."""
+    if settings.faults_file is None:
+        return None
+    from agentd.shell.faulty import FaultWatch
+
+    watch = FaultWatch(settings.faults_file, settings.id, settings.seed, log)
+    link.suffer(watch)
+    return watch
 
 
 async def _wait_for_neighbours(settings: AgentSettings, link: Link, stop: asyncio.Event, *, returning: bool) -> None:

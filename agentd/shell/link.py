@@ -13,6 +13,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import zmq
 from structlog.typing import FilteringBoundLogger
@@ -25,6 +26,9 @@ from agentd.wire.codec import decode_frame, decode_frames, encode_frame
 from agentd.wire.frame import GOODBYE, GREETING, MAX_FRAME_BYTES, Frame
 from agentd.wire.size import fitting
 from agentd.wire.topics import FRAME_TOPIC, Subscription, payload, read_subscription, sync_topic
+
+if TYPE_CHECKING:
+    from agentd.shell.faulty import FaultWatch
 
 KICK_AFTER_S = 1.0
 """By then libzmq has backed off from a neighbour that was not there when we started."""
@@ -67,6 +71,7 @@ class Link:
         }
         self._order = list(self._neighbours.values())
         self._slow: list[Neighbour] = []
+        self._faults: FaultWatch | None = None
         self._opened_at = self._tried_again_at = time.monotonic()
         self.round = 0
         self.messages = 0
@@ -91,6 +96,11 @@ class Link:
         self._run, self._arms, self._incarnation, self.round = run, arms, incarnation, round_
         self._log = self._log.bind(run=run.hex())
 
+    def suffer(self, faults: FaultWatch) -> None:
+        """Let an operator inject faults between us and our neighbours."""
+        self._faults = faults
+        faults.over(self._order, self.dropped)
+
     async def wait_until_ready(self, timeout_s: float, stop: asyncio.Event, *, all_needed: bool) -> None:
         """Return when every neighbour hears us and was heard; evidence, never a guess.
 
@@ -111,6 +121,8 @@ class Link:
 
     def publish(self, round_: int, batches: Iterable[Batch], *, last: bool = False) -> None:
         """One frame to all neighbours; `last` says goodbye."""
+        if self._faults is not None:
+            self._faults.tick()
         self.round = round_
         self._greet_subscribers()
         fit, left_out = fitting(batches, self._arms)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import zmq
 
 from agentd.wire.frame import Frame
+
+if TYPE_CHECKING:  # only a testbed with injected faults loads it
+    from agentd.shell.faulty import FaultyLine
 
 
 @dataclass(slots=True, eq=False)
@@ -38,11 +42,15 @@ class Neighbour:
     """When something came from it, or when it was last connected to; only those who wait for nobody ask."""
     incarnation: int = -1
     sequence: int = 0
+    fault: FaultyLine | None = None
+    """What an operator injects between it and us."""
 
     def receive(self, flags: int = 0) -> bytes | None:
         """The next part, or None when there is none (at once with NOBLOCK, else within a slice)."""
         if self.waiting:
             return self.waiting.popleft()
+        if self.fault is not None:
+            return self.fault.receive(flags)
         try:
             return self.socket.recv(flags)
         except zmq.Again:
@@ -50,6 +58,8 @@ class Neighbour:
 
     def reconnect(self) -> None:
         """Connect anew: after an oversized frame libzmq does not by itself, and its back-off may have grown long."""
+        if self.fault is not None and self.fault.cut:
+            return  # the other side would answer, and both would connect anew for as long as the cut lasts
         self.socket.disconnect(self.address)
         self.socket.connect(self.address)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from agentd.simulate.plain_events import event_lines, event_list
 from agentd.simulate.plots import (
     ERROR_NOTE,
     REGRET_LABEL,
@@ -35,13 +36,15 @@ def plain_svg(
     *,
     x_label: str = ROUND_LABEL,
     y_label: str = REGRET_LABEL,
+    events: Sequence[tuple[int, str]] = (),
 ) -> str:
-    """The text of an SVG with axes, lines, error bands and a legend, made without any plotting library."""
+    """The text of an SVG with axes, lines, error bands, events and a legend, made without any plotting library."""
     need_curves(curves)
     plane = _Plane(*x_range(curves), y_top(curves))
     ordered = [(colour, curve.thinned()) for colour, curve in ranked(curves)]
     legend, legend_end = _legend_of(ordered)
-    height = max(_HEIGHT, legend_end)
+    listed, list_end = event_list(events, _RIGHT + 54, legend_end)
+    height = max(_HEIGHT, list_end + 10 if events else legend_end)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
         f'height="{height}" role="img" font-family="{_FONT}" font-size="12" fill="#333333">',
@@ -53,10 +56,12 @@ def plain_svg(
         _text(_LEFT, 53, subtitle, 'fill="#666666"'),
         *_axes_of(plane, x_label, y_label),
         '<g clip-path="url(#agentd-plot)">',
+        *event_lines(events, plane.x, _TOP, _BOTTOM),
         *(_band_of(plane, curve, colour) for colour, curve in ordered if curve.stderr is not None),
         *(_line_of(plane, curve, colour) for colour, curve in ordered),
         "</g>",
         *legend,
+        *listed,
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
