@@ -92,7 +92,7 @@ def left_behind(place: Path, scenario: Scenario) -> Outcome:
 def test_the_summary_joins_pulls_reports_faults_and_losses(tmp_path: Path) -> None:
     scenario = scenario_of()
     told = left_behind(tmp_path, scenario)
-    faults.append(tmp_path, 30, "agent-1 killed")
+    faults.append(tmp_path, 30, faults.Fault("kill", "agent-1 killed", (1,)))
     ending = Ending(2.5, 15, "", (Lost(1, -9, "killed by SIGKILL"),))
     summary = write_summary(RunDirectory(tmp_path), scenario, ending, RUN)
     assert json.loads((tmp_path / "summary.json").read_text(encoding="utf-8")) == summary
@@ -100,6 +100,8 @@ def test_the_summary_joins_pulls_reports_faults_and_losses(tmp_path: Path) -> No
     assert summary["interrupted"] is True
     assert summary["agents_lost"] == [{"agent": 1, "exit_code": -9, "why": "killed by SIGKILL"}]
     assert summary["events"] == [{"round": 30, "what": "agent-1 killed"}]
+    (fault,) = summary["faults"]
+    assert (fault["round"], fault["verb"], fault["agents"], fault["what"]) == (30, "kill", [1], "agent-1 killed")
     assert summary["privacy"]["releases"] == told.releases
     assert summary["wall_s"] == 2.5
     assert summary["run"] == RUN.hex()
