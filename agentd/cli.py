@@ -28,6 +28,8 @@ VERBS = {
     "down": ("deploy.cli:down", "Stop a testbed and clean up after it."),
     "env": ("agentd.commands.env:env", "Serve the shared bandit."),
     "experiment": ("agentd.commands.experiment:experiment", "Reproduce the paper's figures."),
+    "health": ("agentd.commands.health:health", "Tell whether an agent or an environment is well."),
+    "image": ("deploy.image:image", "Build the container image."),
     "logs": ("deploy.cli:logs", "Show what the agents of a testbed logged."),
     "ps": ("deploy.cli:ps", "List the processes of testbeds."),
     "simulate": ("agentd.commands.simulate:simulate", "Run a testbed in memory."),

@@ -213,6 +213,8 @@ class AgentSettings:
     faults_file: str | None = None
     """Faults to inject into the links, looked for while the agent runs; None: there are none."""
     log_level: str = "info"
+    health_file: str | None = None
+    """Where to say every second how it goes, for `agentd health`; None: nowhere."""
 
     def __post_init__(self) -> None:
         if faults := list(self._faults()):

@@ -23,6 +23,7 @@ ALLOWED = {
         "agentd.environment",
         "agentd.errors",
         "agentd.rundir",
+        "agentd.shell.health",
         "agentd.shell.logs",
     },
     "agentd.shell": {"agentd.core", "agentd.wire", "agentd.shell", "agentd.errors", "agentd.settings"},

@@ -68,6 +68,9 @@ class Peers(click.ParamType):  # type: ignore[type-arg]
 @click.option("--log-file", metavar="FILE", help="JSON lines.  [default: standard error]")
 @click.option("--faults-file", metavar="FILE", help="Faults to inject into the links; for testbeds, see agentd chaos.")
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True)
+@click.option(
+    "--health-file", metavar="FILE", help="Say there how it goes, for agentd health; best in /dev/shm or /run."
+)
 @config_option
 def agent(**flags: Any) -> None:
     """Run one agent until its rounds are done or it is told to stop (SIGTERM; a second one stops at once).

@@ -49,6 +49,9 @@ _ARM_FLAGS = ("arms", "random_arms", "arm_range", "reward", "bounds")
 @click.option("--until-done", is_flag=True, help="End when every agent has reported that it is done.")
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine although links are not encrypted.")
 @click.option("--log-file", metavar="FILE", help=f"JSON lines.  [default: {LOG} in the run directory, else stderr]")
+@click.option(
+    "--health-file", metavar="FILE", help="Say there how it goes, for agentd health; best in /dev/shm or /run."
+)
 @click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Print two JSON lines: ready, and summary.")
 @config_option
 def env(as_json: bool, insecure: bool, **flags: Any) -> None:

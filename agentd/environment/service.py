@@ -25,6 +25,7 @@ from agentd.environment.router import Router
 from agentd.environment.store import Store, read_terms
 from agentd.environment.terms import Terms, term_faults
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
+from agentd.shell.health import BEAT_EVERY_S, Health
 from agentd.shell.logs import open_log
 from agentd.wire.frame import RUN_BYTES
 
@@ -55,6 +56,8 @@ class EnvironmentSettings:
     """Begin when every agent asks for its first trial; a launcher that starts them all wants this."""
     log_file: str | None = None
     """JSON lines; None: standard error."""
+    health_file: str | None = None
+    """Where to say every second how it goes, for `agentd health`; None: nowhere."""
 
     def __post_init__(self) -> None:
         faults = list(term_faults(self.arms, self.agents, self.rounds, self.seed, self.run))
@@ -75,7 +78,9 @@ def run_environment(
     called in the main thread of a process, after fork. What the operator must know is raised as AgentdError.
     """
     log = open_log(settings.log_file, "info").bind(role="environment")
+    health = Health(settings.health_file, role="environment", number=None, log=log)
     with ExitStack() as stack:
+        health.say("starting")
         store = None
         if settings.run_dir is not None:
             store = Store.open(Path(settings.run_dir))
@@ -88,8 +93,9 @@ def run_environment(
         desk = Desk(bandit, router, store, log)
         _allow_files(bandit.terms.agents, log)
         try:
-            asyncio.run(_serve(desk, settings.until_done, on_ready or _ignore))
+            asyncio.run(_serve(desk, settings.until_done, on_ready or _ignore, health))
             ending = desk.finish()
+            health.say("done")
         except AgentdError as fault:
             log.error("failed", why=str(fault))
             raise
@@ -131,12 +137,14 @@ def settle(settings: EnvironmentSettings, stored: Terms | None) -> Terms:
     return stored
 
 
-async def _serve(desk: Desk, until_done: bool, on_ready: Callable[[str], None]) -> None:
+async def _serve(desk: Desk, until_done: bool, on_ready: Callable[[str], None], health: Health) -> None:
     """Serve until done or until the first signal; the second one ends the process at once, whatever it is doing."""
     loop = asyncio.get_running_loop()
     serving = asyncio.create_task(desk.serve(until_done))
     for number in _SIGNALS:
         loop.add_signal_handler(number, serving.cancel)
+    health.say("running")
+    _beat(loop, health)
     on_ready(desk.announce())
     await asyncio.wait((serving,))
     for number in _SIGNALS:
@@ -144,6 +152,13 @@ async def _serve(desk: Desk, until_done: bool, on_ready: Callable[[str], None]) 
         signal.signal(number, signal.SIG_DFL if serving.cancelled() else _let_the_next_one_kill)
     if not serving.cancelled():
         serving.result()
+
+
+def _beat(loop: asyncio.AbstractEventLoop, health: Health) -> None:
+    """Say every second that the loop turns: whoever waits for requests is well, however few there are."""
+    if health.wanted:
+        health.beat()
+        loop.call_later(BEAT_EVERY_S, _beat, loop, health)
 
 
 def _let_the_next_one_kill(_number: int, _frame: object) -> None:

@@ -28,6 +28,7 @@ from agentd.errors import AgentdError
 from agentd.settings import AgentSettings
 from agentd.shell.bandit import BanditClient, RunOver
 from agentd.shell.drive import Reporter, drive_free, drive_lockstep
+from agentd.shell.health import PATIENCE, Health
 from agentd.shell.link import Link
 from agentd.shell.logs import open_log
 from agentd.wire.environment import MAX_COUNT, MAX_REASON_CHARS, MAX_REASONS, MICRO, Report, Welcome
@@ -61,13 +62,15 @@ def _be_a_good_crowd_member() -> None:
 
 async def _run(settings: AgentSettings) -> int:
     log = open_log(settings.log_file, settings.log_level).bind(agent=settings.id)
+    health = Health(settings.health_file, role="agent", number=settings.id, log=log)
+    health.say("starting")
     stop = asyncio.Event()
     _hear_signals(stop, log)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     context.setsockopt(zmq.MAX_SOCKETS, max(1024, 4 * len(settings.peers) + 64))
     try:
         bandit = BanditClient(context, settings.environment, log, stop)
-        await _attend(settings, context, bandit, log, stop)
+        await _attend(settings, context, bandit, log, stop, health=health)
     except RunOver as over:  # before we took part in it
         log.info("nothing to do", why=str(over))
     finally:
@@ -81,9 +84,12 @@ async def _attend(
     bandit: BanditClient,
     log: FilteringBoundLogger,
     stop: asyncio.Event,
+    *,
+    health: Health,
 ) -> None:
     """Join the run, take part in it, leave it."""
     link = Link(context, own=settings.id, listen=settings.listen, peers=settings.peers, log=log)
+    health.say("ready", fresh_s=PATIENCE * settings.ready_timeout_s)  # bound; nothing moves until the others are there
     try:
         welcome = await bandit.hello(settings.id, settings.incarnation or 0, settings.ready_timeout_s)
         log = log.bind(run=welcome.run.hex())
@@ -94,7 +100,8 @@ async def _attend(
         await _wait_for_neighbours(settings, link, stop, returning=agent.trial > 0)
         if not stop.is_set():
             log.info("ready", trial=agent.trial, neighbours=len(settings.peers))
-        await _take_part(settings, agent, link, bandit, horizon=welcome.horizon, stop=stop, log=log)
+        await _take_part(settings, agent, link, bandit, horizon=welcome.horizon, stop=stop, log=log, health=health)
+        health.say("done", trial=agent.trial)
         if stop.is_set():
             link.publish(agent.trial, (), last=True)
         await _say_last(bandit, _report(settings, agent, link, done=True), log)
@@ -130,13 +137,20 @@ async def _take_part(
     horizon: int,
     stop: asyncio.Event,
     log: FilteringBoundLogger,
+    health: Health,
 ) -> None:
+    def report() -> None:
+        bandit.report(_report(settings, agent, link, done=False))
+        health.beat(agent.trial)
+
     rounds = min(settings.rounds or MAX_TRIAL, horizon or MAX_TRIAL)
-    reporter = Reporter(lambda: bandit.report(_report(settings, agent, link, done=False)), log)
+    reporter = Reporter(report, log)
     if settings.clock == "lockstep":
         drive = partial(drive_lockstep, round_timeout_s=settings.round_timeout_s)
     else:
         drive = partial(drive_free, interval_s=settings.interval_s)
+    longest_s = settings.round_timeout_s if settings.clock == "lockstep" else settings.interval_s
+    health.say("running", trial=agent.trial, fresh_s=PATIENCE * longest_s)
     try:
         await drive(agent, link, bandit, rounds=rounds, stop=stop, reporter=reporter)
     except RunOver:
