@@ -31,6 +31,7 @@ VERBS = {
     "health": ("agentd.commands.health:health", "Tell whether an agent or an environment is well."),
     "image": ("deploy.image:image", "Build the container image."),
     "logs": ("deploy.cli:logs", "Show what the agents of a testbed logged."),
+    "manifests": ("deploy.manifests_cli:manifests", "Write a testbed down for Kubernetes."),
     "ps": ("deploy.cli:ps", "List the processes of testbeds."),
     "simulate": ("agentd.commands.simulate:simulate", "Run a testbed in memory."),
     "status": ("deploy.cli:status", "Show how a testbed is doing."),

@@ -126,10 +126,14 @@ def read_faults(path: str | os.PathLike[str]) -> LinkFaults:
         return LinkFaults()
     except OSError as fault:
         raise ValueError(fault.strerror) from None
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ValueError("it is not a file")
-        content = file.read(MAX_FILE_BYTES + 1)
+        content = os.read(descriptor, MAX_FILE_BYTES + 1)
+    except OSError as fault:
+        raise ValueError(fault.strerror) from None
+    finally:
+        os.close(descriptor)
     if len(content) > MAX_FILE_BYTES:
         raise ValueError(f"it is longer than {MAX_FILE_BYTES} bytes")
     try:
