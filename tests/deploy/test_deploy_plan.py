@@ -30,6 +30,7 @@ def planned(scenario: Scenario, base_port: int = 17000, pace: Pace | None = None
 
 COMMON = {
     "faults_file": "run/chaos/links.json",
+    "health_file": None,
     "gamma": 1,
     "rounds": 50,
     "epsilon": 0.5,
