@@ -9,6 +9,7 @@
 ARG BASE_IMAGE=python:3.12-slim
 
 FROM ${BASE_IMAGE} AS build
+LABEL agentd=build
 RUN mkdir -p /data/agentd
 ARG EXTRAS=""
 WORKDIR /src

@@ -25,6 +25,7 @@ VERBS = {
     "bench": ("agentd.commands.bench:bench", "Measure this machine."),
     "chaos": ("deploy.chaos_cli:chaos", "Break things in a running testbed on purpose."),
     "demo": ("deploy.demo:demo", "Alone against together: a small testbed on this machine."),
+    "doctor": ("deploy.doctor_cli:doctor", "Show what this machine has for testbeds, and what it lacks."),
     "down": ("deploy.cli:down", "Stop a testbed and clean up after it."),
     "env": ("agentd.commands.env:env", "Serve the shared bandit."),
     "experiment": ("agentd.commands.experiment:experiment", "Reproduce the paper's figures."),

@@ -137,6 +137,7 @@ def build_image(
         shutil.copy(source / "Dockerfile", context)
         with _step("image", built, quiet):
             _docker_build(docker, built, context, extras=extras, revision=_revision(source))
+    _remove_superseded(docker)
     about = docker.image(tag) or {}
     built.id, built.bytes = str(about.get("Id", "")), int(about.get("Size", 0))
     return built
@@ -187,6 +188,14 @@ def _docker_build(docker: Docker, built: Built, context: Path, *, extras: str, r
     command = ["build", "--network=none", "--tag", built.tag, "--label", f"{LABEL}=image"]
     command += [word for name, value in arguments.items() for word in ("--build-arg", f"{name}={value}")]
     docker.run([*command, str(context)], timeout_s=BUILD_S, environment=_builder(docker))
+
+
+def _remove_superseded(docker: Docker) -> None:
+    """Remove images of ours that lost their tag; the newest build stage stays, as the next build's cache."""
+    for role, kept in (("image", 0), ("build", 1)):
+        labels = ["--filter", "dangling=true", "--filter", f"label={LABEL}={role}"]
+        for name in docker.run(["image", "ls", "--quiet", *labels]).stdout.split()[kept:]:
+            docker.run(["image", "rm", name], check=False)  # one that a container still uses stays
 
 
 def _builder(docker: Docker) -> dict[str, str]:

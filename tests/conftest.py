@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from container_image import PATIENCE_S, image_or_skip
 
 pytest.register_assert_rewrite("small_runs")
 
@@ -20,6 +21,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def record_scenarios(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--record-scenarios"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whoever is first to need the container image waits for its build."""
+    for item in items:
+        if "agentd_image" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(PATIENCE_S))
+
+
+@pytest.fixture(scope="session")
+def agentd_image() -> str:
+    """The tag of the container image of these sources; skips, and says why, where there can be none."""
+    return image_or_skip()
 
 
 @pytest.fixture(autouse=True)
