@@ -17,9 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from agentd.environment.store import replace_file
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
-from agentd.shell.faults import MAX_CUTS, LinkFaults, Side, agents_text, read_faults, sides_text
+from agentd.shell.faults import MAX_CUTS, MAX_DELAY_MS, LinkFaults, Side, agents_text, read_faults, sides_text
 from deploy import control, faults, registry
 from deploy.children import agent_name
 from deploy.faults import Fault
@@ -139,6 +138,8 @@ class Chaos:
     def delay(self, agents: Side, ms: float) -> list[dict[str, Any]]:
         """Hold back what these agents say and hear; 0 ends it."""
         self.require(agents)
+        if not 0.0 <= ms <= MAX_DELAY_MS:  # which refuses NaN, too
+            raise SettingsError(f"--ms must be a number of milliseconds in 0…{MAX_DELAY_MS:g}, got {ms}")
         self._change(lambda now: replace(now, delay_ms=_changed(now.delay_ms, agents, ms)))
         what = f"{_named(agents)}: {f'delay {ms:g} ms' if ms else 'no delay'}"
         return [self._record(Fault("delay", what, tuple(sorted(agents)), {"ms": ms}))]
@@ -146,6 +147,8 @@ class Chaos:
     def loss(self, agents: Side, rate: float) -> list[dict[str, Any]]:
         """Lose this share of the frames these agents say and hear; 0 ends it."""
         self.require(agents)
+        if not 0.0 <= rate <= 1.0:
+            raise SettingsError(f"--rate must be a share of the frames in 0…1, got {rate}")
         self._change(lambda now: replace(now, loss=_changed(now.loss, agents, rate)))
         what = f"{_named(agents)}: {f'loss {rate:g}' if rate else 'no loss'}"
         return [self._record(Fault("loss", what, tuple(sorted(agents)), {"rate": rate}))]
@@ -211,7 +214,13 @@ def _read(path: Path) -> LinkFaults:
 def _write(path: Path, wanted: LinkFaults) -> None:
     if len(wanted.cuts) > MAX_CUTS:
         raise SettingsError(f"there are {MAX_CUTS} cuts already; end them first: agentd chaos heal")
-    replace_file(path, json.dumps(wanted.to_json()) + "\n")
+    beside = path.with_name(f"{path.name}.new")
+    try:
+        beside.write_text(json.dumps(wanted.to_json()) + "\n", encoding="utf-8")
+        beside.chmod(0o644)  # agents in containers are another user
+        beside.replace(path)
+    except OSError as fault:
+        raise ConfigurationError(f"cannot write {path}: {fault.strerror}") from None
 
 
 def _changed(values: Any, agents: Side, value: float) -> dict[int, float]:

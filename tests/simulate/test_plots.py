@@ -288,3 +288,19 @@ def test_ticks_are_round_numbers_within_the_range(low: float, high: float, expec
 )
 def test_numbers_are_written_for_people(value: float, expected: str) -> None:
     assert number_text(value) == expected
+
+
+def test_a_plain_svg_marks_events_and_names_them_in_time() -> None:
+    events = [(900, "agent-3 <back>"), (120, "agent-3 killed")]
+    svg = plain_svg([curve()], "T", events=events)
+    assert svg.count("stroke-dasharray") == 2
+    words = texts(svg)
+    assert words.index("120: agent-3 killed") < words.index("900: agent-3 <back>")
+    assert {"1", "2"} <= set(words)
+
+
+def test_a_plain_svg_of_hundreds_of_events_stays_a_picture() -> None:
+    svg = plain_svg([curve()], "T", events=[(round_, f"event {round_}") for round_ in range(1, 1000)])
+    assert svg.count("stroke-dasharray") == 200
+    assert "and 983 more, see faults.jsonl" in texts(svg)
+    assert "event 17" not in svg
