@@ -7,7 +7,8 @@
 
 The environment is stopped last, so that it hears the agents' last reports. An agent that is lost once the testbed runs
 is counted and the others go on; one that is lost before fails the run, because nobody would notice later. Nothing is
-started again unless somebody asks for it. Times are seconds on the caller's clock.
+started again unless somebody asks for it, or the runtime does so by itself and says so (`returns`): until it is back,
+such a process is down, and nothing more. Times are seconds on the caller's clock.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any
 
 from deploy.children import ENVIRONMENT, agent_of
 
+RETURN_S = 30.0
+"""How long to wait for a process that its runtime said it would start again."""
 GRACE_S = 5.0
 """How long a process may take to end after SIGTERM."""
 _GRACE_PER_AGENT_S = 0.05  # they all end at once, on few processors
@@ -100,15 +103,18 @@ class Life:
         self._environment_code: int | None = None
         self._absent_on_demand = False  # the environment, because somebody wants to see what happens then
         self._restarting: set[str] = set()
+        self._returning: set[str] = set()
 
     # Events
 
-    def started(self, name: str) -> None:
-        """A process was started."""
+    def started(self, name: str) -> list[Order]:
+        """A process was started; one that comes back into a testbed that is stopping is stopped too."""
         self.up.add(name)
         self.lost.pop(name, None)
+        self._returning.discard(name)
         if name == ENVIRONMENT:
             self._absent_on_demand = False
+        return [Send(signal.SIGTERM, (name,))] if self.phase in _STOPS.get(name == ENVIRONMENT, ()) else []
 
     def listens(self, now: float) -> list[Order]:
         """The environment is ready for agents."""
@@ -122,13 +128,20 @@ class Life:
         if self.phase is Phase.STARTING:
             self._enter(Phase.RUNNING)
 
-    def ended(self, name: str, code: int, why: str, now: float) -> list[Order]:
-        """A process ended."""
+    def failed(self, why: str, now: float) -> list[Order]:
+        """The runtime cannot carry the testbed any further."""
+        self._fail(why)
+        return self.tick(now)
+
+    def ended(self, name: str, code: int, why: str, now: float, *, returns: bool = False) -> list[Order]:
+        """A process ended; `returns`: the runtime will start it again by itself."""
         self.up.discard(name)
         if name in self._restarting:
             self._restarting.remove(name)
             return [StartAgain(name)]
-        if name == ENVIRONMENT:
+        if returns and not self._is_stopping:
+            self._await_return(name, code, why)
+        elif name == ENVIRONMENT:
             self._environment_code = code
             if code and not self._absent_on_demand and not self._is_stopping:
                 self._fail(f"the environment failed: {why}")
@@ -182,6 +195,13 @@ class Life:
     def _is_stopping(self) -> bool:
         return self.phase >= Phase.STOPPING_AGENTS
 
+    def _await_return(self, name: str, code: int, why: str) -> None:
+        self._returning.add(name)
+        if name == ENVIRONMENT:
+            self._absent_on_demand = True
+        else:
+            self.lost[name] = Lost(agent_of(name), code, why)
+
     def _look_for_the_end(self, now: float) -> list[Order]:
         if self.failure:
             return self._stop_agents(now)
@@ -194,6 +214,8 @@ class Life:
             return []
         if self.agents_up() or self._restarting:
             self.deadline = None
+            return []
+        if self._returning and not self._patience_ends(now, RETURN_S):
             return []
         # With an agent lost it would wait for ever for the report of that one.
         given_up = self.lost or self._patience_ends(now, self._environment_grace_s)
@@ -245,6 +267,13 @@ class Life:
     def _enter(self, phase: Phase) -> None:
         self.phase = phase
         self.deadline = None
+
+
+_STOPS = {
+    False: (Phase.STOPPING_AGENTS, Phase.STOPPING_ENVIRONMENT),
+    True: (Phase.STOPPING_ENVIRONMENT,),
+}
+"""When a process is no longer wanted: an agent, and the environment."""
 
 
 def _send(number: signal.Signals, names: tuple[str, ...]) -> list[Order]:

@@ -8,13 +8,17 @@ supervisor) exists in the fork server, because it is started before any of it an
 from __future__ import annotations
 
 import atexit
+import contextlib
 import multiprocessing
+import selectors
 import signal
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
+from signal import Signals
 from typing import Any
 
 from agentd.errors import AgentdError
@@ -29,8 +33,10 @@ from deploy.children import (
     agent_target,
     child_main,
     environment_target,
+    failures,
 )
 from deploy.processes import ProcessMark, send
+from deploy.runtime import Hearer, ending_text
 
 PRELOADED = (
     "asyncio",
@@ -65,6 +71,11 @@ class Child:
         """Whether it runs, as far as has been noticed."""
         return self.exit_code is None
 
+    @property
+    def pid(self) -> int | None:
+        """Its number."""
+        return self.mark.pid if self.mark is not None else None
+
 
 class Crew:
     """Starts, signals and reaps the processes of one testbed; what they run can be replaced, for tests."""
@@ -76,21 +87,60 @@ class Crew:
         self._agent = agent
         self._environment = environment
         self._context = _warm_context()
+        self._selector: selectors.BaseSelector
+        self._hearer: Hearer
         self.children: dict[str, Child] = {}
         """The newest process of each name."""
 
-    def start_environment(self, part: EnvironmentPart) -> tuple[Child, Connection]:
-        """The environment, and where it will say that it listens."""
+    def attend(self, selector: selectors.BaseSelector, hearer: Hearer) -> None:
+        """Watch children through this selector."""
+        self._selector, self._hearer = selector, hearer
+
+    def start_environment(self, part: EnvironmentPart) -> None:
+        """The environment; it says through a pipe that it listens."""
         hears, says = self._context.Pipe(duplex=False)
-        child = self._start(ENVIRONMENT, self._environment, part, says)
+        self._start(ENVIRONMENT, self._environment, part, says)
         says.close()
-        return child, hears
+        self._selector.register(hears, selectors.EVENT_READ, lambda: self._environment_spoke(hears))
 
-    def start_agent(self, settings: AgentSettings) -> Child:
-        """One agent."""
-        return self._start(agent_name(settings.id), self._agent, settings)
+    def start_agents(self, agents: Sequence[AgentSettings], interrupted: Callable[[], bool]) -> None:
+        """All agents, one after the other."""
+        for settings in agents:
+            if interrupted():
+                return
+            self._start(agent_name(settings.id), self._agent, settings)
 
-    def reap(self, child: Child) -> int:
+    def start_again(self, name: str, settings: AgentSettings | EnvironmentPart) -> None:
+        """One process anew."""
+        if isinstance(settings, EnvironmentPart):
+            self.start_environment(settings)
+        else:
+            self._start(name, self._agent, settings)
+
+    def signal(self, names: Sequence[str], number: Signals) -> None:
+        """Send a signal to processes by their names; nobody else can get it."""
+        for name in names:
+            self._send(self.children[name], number)
+
+    def close(self) -> None:
+        """Leave nobody behind, not even when the supervisor ends by a bug."""
+        for child in self.children.values():
+            if self._send(child, signal.SIGKILL):
+                self._reap(child)
+
+    def _environment_spoke(self, hears: Connection) -> None:
+        self._selector.unregister(hears)
+        with hears, contextlib.suppress(EOFError, OSError):  # it ended without a word; its sentinel tells that better
+            hears.recv()
+            self._hearer.listens()
+
+    def _ended(self, child: Child) -> None:
+        self._selector.unregister(child.process.sentinel)
+        code = self._reap(child)
+        why = failures(self._run_dir).get(child.name, ending_text(code)) if code else ""
+        self._hearer.ended(child.name, code, why)
+
+    def _reap(self, child: Child) -> int:
         """Take the exit code of a child whose sentinel says that it ended; negative: the signal that ended it."""
         child.process.join()
         code = child.process.exitcode
@@ -98,18 +148,10 @@ class Crew:
         child.process.close()
         return child.exit_code
 
-    def signal(self, name: str, number: signal.Signals) -> bool:
-        """Send a signal to a process by its name; False where there was nobody to send it to."""
-        child = self.children[name]
+    def _send(self, child: Child, number: Signals) -> bool:
         return child.is_up and child.mark is not None and send(child.mark, number)
 
-    def kill_all(self) -> None:
-        """Leave nobody behind, not even when the supervisor ends by a bug."""
-        for name, child in self.children.items():
-            if self.signal(name, signal.SIGKILL):
-                self.reap(child)
-
-    def _start(self, name: str, target: Target, *arguments: Any) -> Child:
+    def _start(self, name: str, target: Target, *arguments: Any) -> None:
         process = self._context.Process(
             target=child_main, args=(name, str(self._run_dir), target, *arguments), name=name, daemon=True
         )
@@ -121,7 +163,8 @@ class Crew:
             ) from None
         child = Child(name, process, ProcessMark.of(process.pid) if process.pid else None)
         self.children[name] = child
-        return child
+        self._selector.register(process.sentinel, selectors.EVENT_READ, lambda: self._ended(child))
+        self._hearer.started(name)
 
 
 def _warm_context() -> ForkServerContext:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from agentd.commands.scenario import Scenario
 from agentd.errors import SettingsError
@@ -33,15 +33,73 @@ class Pace:
     ready_timeout_s: float = _AGENT_DEFAULTS.ready_timeout_s
 
 
+class Places(Protocol):
+    """Where a runtime puts the processes of a testbed."""
+
+    @property
+    def base_port(self) -> int | None:
+        """The first of the ports in a row, where they share a machine."""
+        ...
+
+    @property
+    def environment(self) -> str:
+        """Where agents find the environment."""
+        ...
+
+    @property
+    def insecure(self) -> bool:
+        """Whether agents listen beyond loopback, on links that are not encrypted."""
+        ...
+
+    def listen(self, agent: int) -> str:
+        """Where an agent listens."""
+        ...
+
+    def address(self, agent: int) -> str:
+        """Where its neighbours find it."""
+        ...
+
+    def inside(self, name: str) -> str:
+        """A file of the run directory, as agents see it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Loopback:
+    """All processes on this machine, side by side: the environment's port first, then the agents' by their ids."""
+
+    base_port: int
+    run_dir: Path
+    insecure: bool = False
+
+    @property
+    def environment(self) -> str:
+        """Where agents find the environment."""
+        return _address(self.base_port)
+
+    def listen(self, agent: int) -> str:
+        """Where an agent listens."""
+        return _address(self.base_port + 1 + agent)
+
+    def address(self, agent: int) -> str:
+        """Where its neighbours find it: there, too."""
+        return self.listen(agent)
+
+    def inside(self, name: str) -> str:
+        """A file of the run directory, which all see alike."""
+        return str(self.run_dir / name)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Every process of a testbed, before any of them runs."""
 
     run: bytes
     """What frames of this run carry, so that those of another are recognised."""
-    base_port: int
+    base_port: int | None
+    """The first of the ports in a row; None: every process has a machine of its own, as in a container."""
     environment: str
-    """Where the environment listens."""
+    """Where agents find the environment."""
     agents: tuple[AgentSettings, ...]
     links: int
     """Edges of the graph; each is a connection in both directions."""
@@ -49,7 +107,11 @@ class Plan:
     @property
     def ports(self) -> range:
         """Every port the testbed listens on."""
-        return range(self.base_port, self.base_port + port_count(len(self.agents)))
+        return range(0) if self.base_port is None else range(self.base_port, self.base_port + self._port_count)
+
+    @property
+    def _port_count(self) -> int:
+        return port_count(len(self.agents))
 
     @property
     def largest_degree(self) -> int:
@@ -84,14 +146,19 @@ def run_of_seed(seed: int) -> bytes:
 
 
 def make_plan(scenario: Scenario, *, run: bytes, base_port: int, run_dir: Path, pace: Pace) -> Plan:
-    """Lay a scenario out over the ports from `base_port` on: the environment first, then the agents by their ids."""
+    """Lay a scenario out over the ports of this machine from `base_port` on."""
+    require_ports(base_port, scenario.graph.nodes)
+    return lay_out(scenario, Loopback(base_port, run_dir), run=run, pace=pace)
+
+
+def lay_out(scenario: Scenario, places: Places, *, run: bytes, pace: Pace) -> Plan:
+    """Say for every process of a scenario where it listens, whom it hears and what it runs."""
     graph = scenario.graph
-    require_ports(base_port, graph.nodes)
     return Plan(
         run=run,
-        base_port=base_port,
-        environment=_address(base_port),
-        agents=tuple(_agent(scenario, own, base_port, run_dir, pace) for own in range(graph.nodes)),
+        base_port=places.base_port,
+        environment=places.environment,
+        agents=tuple(_agent(scenario, own, places, pace) for own in range(graph.nodes)),
         links=len(graph.edges),
     )
 
@@ -101,13 +168,13 @@ def log_name(agent: int) -> str:
     return f"logs/agent-{agent}.jsonl"
 
 
-def _agent(scenario: Scenario, own: int, base_port: int, run_dir: Path, pace: Pace) -> AgentSettings:
+def _agent(scenario: Scenario, own: int, places: Places, pace: Pace) -> AgentSettings:
     settings, spec = scenario.settings, scenario.spec
     return AgentSettings(
         id=own,
-        listen=_listen(base_port, own),
-        environment=_address(base_port),
-        peers={peer: _listen(base_port, peer) for peer in scenario.graph.neighbours(own)},
+        listen=places.listen(own),
+        environment=places.environment,
+        peers={peer: places.address(peer) for peer in scenario.graph.neighbours(own)},
         algorithm=spec.algorithm_of(own),
         gamma=spec.gamma,
         rounds=spec.rounds,
@@ -123,13 +190,10 @@ def _agent(scenario: Scenario, own: int, base_port: int, run_dir: Path, pace: Pa
         interval_s=pace.interval_s,
         round_timeout_s=pace.round_timeout_s,
         ready_timeout_s=pace.ready_timeout_s,
-        log_file=str(run_dir / log_name(own)),
-        faults_file=str(run_dir / LINK_FAULTS),
+        insecure=places.insecure,
+        log_file=places.inside(log_name(own)),
+        faults_file=places.inside(LINK_FAULTS),
     )
-
-
-def _listen(base_port: int, agent: int) -> str:
-    return _address(base_port + 1 + agent)
 
 
 def _address(port: int) -> str:

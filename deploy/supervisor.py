@@ -13,12 +13,11 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
 from deploy import faults, registry
-from deploy.children import ENVIRONMENT, EnvironmentPart, agent_name, agent_of, failures
+from deploy.children import ENVIRONMENT, EnvironmentPart, agent_name, agent_of
 from deploy.control import ControlSocket, Reply, Request
 from deploy.life import (
     ENVIRONMENT_GRACE_S,
@@ -31,9 +30,9 @@ from deploy.life import (
     StartAgents,
     grace_for,
 )
-from deploy.local import Child, Crew
 from deploy.plan import Plan
 from deploy.registry import State, Testbed
+from deploy.runtime import Crew
 from deploy.status import Status, read_status
 
 LOG = "logs/supervisor.log"
@@ -127,12 +126,13 @@ class Supervisor:
         with self._signals_heard():
             control = ControlSocket(self._run_dir, names, self._answer, self._selector)
             try:
-                self._start_environment()
+                self._crew.attend(self._selector, self)
+                self._crew.start_environment(self._part)
                 while self._life.phase is not Phase.OVER:
                     self._turn()
             finally:
                 control.close()
-                self._crew.kill_all()
+                self._crew.close()
         self._selector.close()
         lost = tuple(sorted(self._life.lost.values(), key=lambda lost: lost.agent))
         return Ending(time.monotonic() - self._began, self._life.stopped_by, self._life.failure, lost)
@@ -156,45 +156,44 @@ class Supervisor:
                     self._start_again(name)
                 case Send(number, names):
                     self._note(f"{number.name} to {_named(names)}")
-                    for name in names:
-                        self._crew.signal(name, number)
+                    self._crew.signal(names, number)
+
+    # What the crew tells
+
+    def started(self, name: str, *, by_itself: bool = False) -> None:
+        """A process runs, for the first time or again."""
+        self._do(self._life.started(name))
+        waiting = self._waiting.pop(name, [])
+        if waiting or by_itself:
+            self._write_fault("restart", name, "restarted")
+            self._recorded = None  # the same number of processes, but another one among them
+        for reply in waiting:
+            reply({"ok": True, "pid": self._crew.children[name].pid})
+        self._record(every=_RECORD_EVERY)
+
+    def listens(self) -> None:
+        """The environment takes requests."""
+        self._do(self._life.listens(time.monotonic()))
+
+    def ended(self, name: str, code: int, why: str, *, returns: bool = False) -> None:
+        """A process ended."""
+        if code:
+            self._note(f"{name}: {why}{', and will be started again' if returns else ''}")
+        self._do(self._life.ended(name, code, why, time.monotonic(), returns=returns))
+
+    def failed(self, why: str) -> None:
+        """The runtime cannot go on."""
+        self._note(why)
+        self._do(self._life.failed(why, time.monotonic()))
 
     # Starting
 
-    def _start_environment(self) -> Child:
-        child, ready = self._crew.start_environment(self._part)
-        self._watch(child)
-        self._selector.register(ready, selectors.EVENT_READ, lambda: self._environment_spoke(ready))
-        return child
-
-    def _environment_spoke(self, ready: Connection) -> None:
-        self._selector.unregister(ready)
-        with ready, contextlib.suppress(EOFError, OSError):  # it ended without a word; its sentinel tells that better
-            ready.recv()
-            self._do(self._life.listens(time.monotonic()))
-
     def _start_agents(self) -> None:
-        for settings in self._plan.agents:
-            if self._signals:
-                return
-            self._watch(self._crew.start_agent(settings))
-            self._record(every=_RECORD_EVERY)
-        self._note(f"started {len(self._plan.agents)} agents")
+        self._crew.start_agents(self._plan.agents, lambda: bool(self._signals))
+        self._note(f"starting {len(self._plan.agents)} agents")
 
     def _start_again(self, name: str) -> None:
-        if name == ENVIRONMENT:
-            child = self._start_environment()
-        else:
-            child = self._crew.start_agent(self._plan.agents[agent_of(name)])
-            self._watch(child)
-        self._write_fault("restart", name, "restarted")
-        self._recorded = None  # the same number of processes, but another one among them
-        for reply in self._waiting.pop(name, []):
-            reply({"ok": True, "pid": child.process.pid})
-
-    def _watch(self, child: Child) -> None:
-        self._life.started(child.name)
-        self._selector.register(child.process.sentinel, selectors.EVENT_READ, lambda: self._ended(child))
+        self._crew.start_again(name, self._part if name == ENVIRONMENT else self._plan.agents[agent_of(name)])
 
     # Waiting
 
@@ -213,6 +212,8 @@ class Supervisor:
             return
         self._next_look = time.monotonic() + self._tick_s
         status = read_status(self._run_dir)
+        if status is not None:  # the first one is written when requests are taken
+            self.listens()
         if self._life.phase is Phase.STARTING and status and len(status.seen()) == len(self._plan.agents):
             self._life.all_pulled()
             self._record()
@@ -229,14 +230,6 @@ class Supervisor:
             down=tuple(sorted(lost.agent for lost in self._life.lost.values())),
             status=status,
         )
-
-    def _ended(self, child: Child) -> None:
-        self._selector.unregister(child.process.sentinel)
-        code = self._crew.reap(child)
-        why = failures(self._run_dir).get(child.name, ending_text(code)) if code else ""
-        if code:
-            self._note(f"{child.name}: {why}")
-        self._do(self._life.ended(child.name, code, why, time.monotonic()))
 
     # Requests
 
@@ -265,7 +258,7 @@ class Supervisor:
 
     def _describe(self) -> dict[str, Any]:
         children = [
-            {"name": child.name, "pid": child.process.pid if child.is_up else None, "exit_code": child.exit_code}
+            {"name": child.name, "pid": child.pid if child.is_up else None, "exit_code": child.exit_code}
             for child in self._crew.children.values()
         ]
         return {"phase": str(self._life.phase), "run": self._plan.run.hex(), "children": children}
@@ -315,16 +308,6 @@ class Supervisor:
 
     def _hear(self, number: int, _frame: object) -> None:
         self._signals.append(number)
-
-
-def ending_text(code: int) -> str:
-    """An exit code in words."""
-    if code >= 0:
-        return f"ended with exit code {code}"
-    try:
-        return f"killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"killed by signal {-code}"
 
 
 def _named(names: tuple[str, ...]) -> str:

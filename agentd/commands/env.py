@@ -46,6 +46,8 @@ _ARM_FLAGS = ("arms", "random_arms", "arm_range", "reward", "bounds")
 @click.option("--agents", type=int, help="Number of agents; their ids are 0 … M-1.  [default: whoever comes]")
 @click.option("--rounds", type=int, help="Pulls of each agent, T.  [default: no end]")
 @click.option("--run-dir", metavar="DIR", help="Keep every pull there, and take up the run that it holds.")
+@click.option("--run", metavar="HEX", help="The run's identity, as in 0011223344556677.  [default: drawn]")
+@click.option("--together", is_flag=True, help="Deal the first rewards when every agent is there.")
 @click.option("--until-done", is_flag=True, help="End when every agent has reported that it is done.")
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine although links are not encrypted.")
 @click.option("--log-file", metavar="FILE", help=f"JSON lines.  [default: {LOG} in the run directory, else stderr]")
@@ -74,7 +76,7 @@ def env(as_json: bool, insecure: bool, **flags: Any) -> None:
 
 
 def environment_settings(
-    *, seed: int | None, run_dir: str | None, log_file: str | None, **flags: Any
+    *, seed: int | None, run: str | None, run_dir: str | None, log_file: str | None, **flags: Any
 ) -> EnvironmentSettings:
     """Settings from flags; what no flag says is taken from the run directory, if it holds a run already."""
     stored = read_terms(Path(run_dir)) if run_dir is not None else None
@@ -85,8 +87,9 @@ def environment_settings(
     if log_file is None and run_dir is not None:
         log_file = str(Path(run_dir) / LOG)
     arms = _arms(stored, seed, **{name: flags.pop(name) for name in _ARM_FLAGS})
-    run = stored.run if stored is not None else secrets.token_bytes(RUN_BYTES)
-    return EnvironmentSettings(arms=arms, seed=seed, run=run, run_dir=run_dir, log_file=log_file, **flags)
+    drawn = stored.run if stored is not None else secrets.token_bytes(RUN_BYTES)
+    identity = _run(run) if run is not None else drawn
+    return EnvironmentSettings(arms=arms, seed=seed, run=identity, run_dir=run_dir, log_file=log_file, **flags)
 
 
 def summarise_environment(ending: Ending) -> dict[str, Any]:
@@ -121,6 +124,16 @@ def summarise_environment(ending: Ending) -> dict[str, Any]:
         "refused": ending.status["refused"],
         "malformed": ending.status["malformed"],
     }
+
+
+def _run(text: str) -> bytes:
+    try:
+        run = bytes.fromhex(text)
+    except ValueError:
+        run = b""
+    if len(run) != RUN_BYTES:
+        raise SettingsError(f"--run must be {2 * RUN_BYTES} hexadecimal digits, got {text!r}")
+    return run
 
 
 def _arms(

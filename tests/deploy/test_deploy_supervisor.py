@@ -23,7 +23,8 @@ from deploy.local import Crew
 from deploy.plan import Pace
 from deploy.processes import ProcessMark
 from deploy.registry import State, new_testbed
-from deploy.supervisor import LOG, Ending, Supervisor, View, ending_text
+from deploy.runtime import ending_text
+from deploy.supervisor import LOG, Ending, Supervisor, View
 from deploy.testbed import Prepared, carry_out, prepare
 
 AGENTS = 3
