@@ -24,6 +24,7 @@ VERBS = {
     "agent": ("agentd.commands.agent:agent", "Run one agent (the default: agentd --id 3 --peers …)."),
     "bench": ("agentd.commands.bench:bench", "Measure this machine."),
     "chaos": ("deploy.chaos_cli:chaos", "Break things in a running testbed on purpose."),
+    "compose": ("deploy.compose_cli:compose", "Print a testbed as a docker-compose.yml."),
     "demo": ("deploy.demo:demo", "Alone against together: a small testbed on this machine."),
     "doctor": ("deploy.doctor_cli:doctor", "Show what this machine has for testbeds, and what it lacks."),
     "down": ("deploy.cli:down", "Stop a testbed and clean up after it."),

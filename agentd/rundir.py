@@ -17,6 +17,7 @@ import math
 import os
 import secrets
 import time
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -59,10 +60,16 @@ class RunDirectory:
         self._replace(name, json.dumps(finite(content), indent=2, ensure_ascii=False) + "\n")
 
     def write_pulls(self, arm: NDArray[np.uint16], reward: NDArray[np.int32]) -> None:
-        """Every pull; the same pulls give the same bytes."""
+        """Every pull; the same pulls give the same bytes, also under another version of Python."""
         beside = self.path / "pulls.npz.new"
-        with beside.open("wb") as file:
-            np.savez_compressed(file, arm=arm, reward=reward)
+        with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, table in (("arm", arm), ("reward", reward)):
+                # Its size is said beforehand: what stands there otherwise differs between versions of Python, which
+                # is why numpy's own savez_compressed will not do.
+                entry = zipfile.ZipInfo(f"{name}.npy")
+                entry.compress_type, entry.file_size = zipfile.ZIP_DEFLATED, table.nbytes
+                with archive.open(entry, "w") as file:
+                    np.lib.format.write_array(file, table, allow_pickle=False)
         beside.replace(self.path / "pulls.npz")
 
     def write_regret(

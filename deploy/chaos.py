@@ -23,7 +23,7 @@ from deploy import control, faults, registry
 from deploy.children import agent_name
 from deploy.faults import Fault
 from deploy.plan import LINK_FAULTS
-from deploy.processes import send
+from deploy.processes import ProcessMark, send
 from deploy.registry import Testbed
 from deploy.status import read_status
 
@@ -96,7 +96,7 @@ class LocalHands:
 
     def _signal(self, agent: int, number: signal.Signals) -> None:
         mark = registry.read(self._run_dir).children.get(agent_name(agent))
-        if mark is None or not send(mark, number):
+        if not isinstance(mark, ProcessMark) or not send(mark, number):
             raise AgentdError(f"agent {agent} is not running, so there is nothing to send {number.name} to")
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from agentd.commands.options import FROM_ENVIRONMENT, testbed_options, testbed_settings
-from agentd.commands.scenario import make_scenario
+from agentd.commands.scenario import Scenario, make_scenario
 from agentd.commands.summary import banner, table
 from agentd.errors import SettingsError
 from agentd.rundir import finite
@@ -23,6 +23,7 @@ from deploy.detach import Tell, detached
 from deploy.live import Nothing, display
 from deploy.plan import Pace
 from deploy.registry import Testbed
+from deploy.runtime import RUNTIMES
 from deploy.stopping import bring_down
 from deploy.supervisor import LOG
 from deploy.testbed import RUNTIME, Prepared, Result, carry_out, prepare
@@ -37,10 +38,10 @@ _testbed_argument = click.argument("run_dir", required=False)
 _UP_OPTIONS = (
     click.option(
         "--runtime",
-        type=click.Choice([RUNTIME]),
+        type=click.Choice(RUNTIMES),
         default=RUNTIME,
         show_default=True,
-        help="Where the processes run: on this machine.",
+        help="Where the processes run: on this machine, in containers of compose, or in those of a Docker swarm.",
     ),
     click.option("--detach", is_flag=True, help="Return once all agents run; `agentd down` ends it."),
     click.option(
@@ -48,6 +49,16 @@ _UP_OPTIONS = (
         type=int,
         help="Ports of the environment and then of the agents, from here on.  [default: the first free row from 17000]",
     ),
+    click.option(
+        "--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Print nothing but the summary, as JSON."
+    ),
+)
+
+_PLAN_OPTIONS = (
+    click.option(
+        "--image", metavar="NAME", help="Of the containers; see agentd image build.  [default: agentd:VERSION]"
+    ),
+    click.option("--subnet", metavar="CIDR", help="Of the containers' network.  [default: one that is free]"),
     click.option(
         "--clock",
         type=click.Choice(CLOCKS),
@@ -76,10 +87,14 @@ _UP_OPTIONS = (
         show_default=True,
         help="Seconds to wait for neighbours and the environment at the start.",
     ),
-    click.option(
-        "--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Print nothing but the summary, as JSON."
-    ),
 )
+
+
+def plan_options(command: F) -> F:
+    """The flags that say how agents keep time and what containers are made of, for verbs that plan testbeds."""
+    for option in reversed(_PLAN_OPTIONS):
+        command = option(command)
+    return command
 
 
 def _up_options(command: F) -> F:
@@ -91,12 +106,15 @@ def _up_options(command: F) -> F:
 @click.command(context_settings=FROM_ENVIRONMENT)
 @testbed_options
 @_up_options
+@plan_options
 @click.pass_context
 def up(
     ctx: click.Context,
     /,
     *,
-    runtime: str,  # noqa: ARG001 - one choice so far
+    runtime: str,
+    image: str | None,
+    subnet: str | None,
     detach: bool,
     base_port: int | None,
     clock: str,
@@ -112,12 +130,18 @@ def up(
     \b
     agentd up --agents 20 --edge-probability 0.3
     agentd up --agents 20 --detach && agentd status && agentd down
+    agentd image build && agentd up --agents 8 --runtime compose
 
     Ctrl-C stops everything and leaves the run directory complete. Exit codes: 0 done, 1 agents failed, 130 interrupted.
     """
     scenario = make_scenario(testbed_settings(**flags))
     pace = Pace(clock=clock, interval_s=interval, round_timeout_s=round_timeout, ready_timeout_s=ready_timeout)
-    prepared = prepare(scenario, run_dir=run_dir, base_port=base_port, pace=pace)
+    if runtime == RUNTIME:
+        _refuse("--runtime local", image=image, subnet=subnet)
+        prepared = prepare(scenario, run_dir=run_dir, base_port=base_port, pace=pace)
+    else:
+        _refuse(f"--runtime {runtime}", base_port=base_port)
+        prepared = _in_containers(runtime, scenario, run_dir=run_dir, pace=pace, image=image, subnet=subnet)
     if not as_json:
         click.echo(banner(scenario))
     if detach:
@@ -125,6 +149,21 @@ def up(
     with display(quiet=as_json, terminal=sys.stdout.isatty()) as shown:
         result = carry_out(prepared, shown)
     ctx.exit(_say_result(prepared, result, as_json=as_json))
+
+
+def _refuse(where: str, **flags: object) -> None:
+    """Refuse flags that would change nothing there."""
+    for name, value in flags.items():
+        if value is not None:
+            raise SettingsError(f"--{name.replace('_', '-')} means nothing with {where}; leave it out")
+
+
+def _in_containers(
+    runtime: str, scenario: Scenario, *, run_dir: str | None, pace: Pace, image: str | None, subnet: str | None
+) -> Prepared:
+    from deploy.housing import prepare_containers, read_subnet
+
+    return prepare_containers(runtime, scenario, run_dir=run_dir, pace=pace, image=image, subnet=read_subnet(subnet))
 
 
 def _say_result(prepared: Prepared, result: Result, *, as_json: bool) -> int:

@@ -21,7 +21,6 @@ from agentd.errors import ConfigurationError
 from deploy.arguments import agent_arguments, environment_arguments
 from deploy.children import ENVIRONMENT, EnvironmentPart, agent_name
 from deploy.plan import LINK_FAULTS, Plan
-from deploy.yaml_text import with_common_part
 
 NETWORK = "mesh"
 ENVIRONMENT_PORT = 7000
@@ -32,6 +31,8 @@ LABEL_RUN, LABEL_ROLE, LABEL_ID, LABEL_PROJECT = "agentd.run", "agentd.role", "a
 """On every container: which run, `agent` or `environment`, the agent's number, and which testbed it belongs to."""
 RESTARTS = 3
 """How often a container that crashed is started again."""
+PIDS = 32
+"""Processes and threads per container; an agent has four."""
 MOST_AGENTS = 1_000
 """A bridge of the kernel has room for 1,023 containers."""
 
@@ -39,7 +40,6 @@ _FIRST_HOST = 2  # after the network's own address and the gateway
 _AGENT_MEGABYTES = 128
 _ENVIRONMENT_MEGABYTES = 256
 _BYTES_PER_PULL = 64
-_PIDS = 32
 _CHAOS = LINK_FAULTS.partition("/")[0]
 _HEALTH_PROBE = ["CMD", "/opt/agentd/bin/python3", "-I", "-S", "/opt/agentd/health.py"]
 
@@ -94,7 +94,7 @@ def compose_document(plan: Plan, part: EnvironmentPart, seed: int | None, housin
         )
     for service in services.values():
         service |= {"security_opt": ["no-new-privileges:true"], "restart": f"on-failure:{RESTARTS}", "init": True}
-        service |= {"tmpfs": ["/tmp:size=16m,mode=1777,noexec,nosuid,nodev"], "pids_limit": _PIDS}  # noqa: S108
+        service |= {"tmpfs": ["/tmp:size=16m,mode=1777,noexec,nosuid,nodev"], "pids_limit": PIDS}  # noqa: S108
     network = {
         "driver": "bridge",
         "internal": True,
@@ -102,11 +102,6 @@ def compose_document(plan: Plan, part: EnvironmentPart, seed: int | None, housin
         "labels": housing.labels,
     }
     return {"services": services, "networks": {NETWORK: {key: value for key, value in network.items() if value}}}
-
-
-def compose_yaml(document: dict[str, Any]) -> str:
-    """The document as text, with what all services share written once."""
-    return with_common_part(document, "services", "x-agentd")
 
 
 def environment_service(plan: Plan, part: EnvironmentPart, seed: int | None, housing: Housing) -> dict[str, Any]:
@@ -140,7 +135,7 @@ def environment_megabytes(part: EnvironmentPart) -> int:
 
 
 def subnet_for(agents: int, taken: list[IPv4Network], start: int = 0) -> IPv4Network:
-    """A private subnet with room for the agents that overlaps with none that is taken, searched from the start-th on."""
+    """A private subnet with room for the agents that overlaps with none taken, searched from the start-th on."""
     bits = max(24 - max(0, (agents + _FIRST_HOST + 1).bit_length() - 7), 16)
     choices = list(IPv4Network("10.192.0.0/10").subnets(new_prefix=bits))
     for number in range(len(choices)):

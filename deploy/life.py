@@ -100,6 +100,7 @@ class Life:
         self._grace_s = grace_s
         self._environment_grace_s = environment_grace_s
         self._listens = False
+        self._environment_came = False
         self._environment_code: int | None = None
         self._absent_on_demand = False  # the environment, because somebody wants to see what happens then
         self._restarting: set[str] = set()
@@ -113,7 +114,7 @@ class Life:
         self.lost.pop(name, None)
         self._returning.discard(name)
         if name == ENVIRONMENT:
-            self._absent_on_demand = False
+            self._absent_on_demand, self._environment_came = False, True
         return [Send(signal.SIGTERM, (name,))] if self.phase in _STOPS.get(name == ENVIRONMENT, ()) else []
 
     def listens(self, now: float) -> list[Order]:
@@ -205,7 +206,7 @@ class Life:
     def _look_for_the_end(self, now: float) -> list[Order]:
         if self.failure:
             return self._stop_agents(now)
-        if ENVIRONMENT not in self.up:
+        if ENVIRONMENT not in self.up and self._environment_came:
             return self._without_environment(now)
         if not self._listens:
             if self._is_late(now):
@@ -215,11 +216,13 @@ class Life:
         if self.agents_up() or self._restarting:
             self.deadline = None
             return []
-        if self._returning and not self._patience_ends(now, RETURN_S):
-            return []
-        # With an agent lost it would wait for ever for the report of that one.
-        given_up = self.lost or self._patience_ends(now, self._environment_grace_s)
-        return self._stop_environment(now) if given_up else []
+        return self._stop_environment(now) if self._is_given_up(now) else []
+
+    def _is_given_up(self, now: float) -> bool:
+        """Whether nobody is left to wait for: with an agent lost the environment would wait for ever for its report."""
+        if self._returning:
+            return self._patience_ends(now, RETURN_S)
+        return bool(self.lost) or self._patience_ends(now, self._environment_grace_s)
 
     def _without_environment(self, now: float) -> list[Order]:
         """The environment ended: on demand, or because it heard the last report of every agent."""

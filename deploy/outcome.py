@@ -28,13 +28,15 @@ from deploy.supervisor import Ending
 PULLS = "pulls.npz"
 
 
-def write_summary(directory: RunDirectory, scenario: Scenario, ending: Ending, run: bytes) -> dict[str, Any]:
+def write_summary(
+    directory: RunDirectory, scenario: Scenario, ending: Ending, run: bytes, runtime: str = "local"
+) -> dict[str, Any]:
     """Complete the run directory, whatever the environment managed to write; returns the summary."""
     rescue_pulls(directory, scenario)
     outcome = collect(directory.path, scenario)
     summary = summarise(scenario, outcome, ending.wall_s)
     summary |= {
-        "runtime": "local",
+        "runtime": runtime,
         "run": run.hex(),
         "interrupted": ending.stopped_by is not None,
         "failure": ending.failure,

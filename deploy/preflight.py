@@ -106,6 +106,16 @@ def check(plan: Plan) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (_unlimited(room.files_hard), _unlimited(room.files_hard)))
 
 
+def check_memory(megabytes: int, agents: int) -> None:
+    """Refuse containers for which this machine has no memory left; limits on this process do not bind them."""
+    available = _available_megabytes()
+    if available is not None and megabytes > available:
+        raise ConfigurationError(
+            f"this machine cannot carry {agents} agents in containers: about {megabytes} MB of memory are needed, "
+            f"but {available} MB are left; use fewer --agents"
+        )
+
+
 def room_left() -> Room:
     """Ask the kernel."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

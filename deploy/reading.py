@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from deploy.children import agent_name
+from deploy.containers import ContainerMark
 from deploy.live import clock
 from deploy.registry import State, Testbed
 from deploy.status import Status, read_status
@@ -17,7 +18,12 @@ def processes(testbed: Testbed) -> list[dict[str, Any]]:
     running = testbed.running()
     marks = {"supervisor": testbed.supervisor, **testbed.children}
     return [
-        {"name": name, "pid": mark.pid, "running": testbed.is_supervised() if name == "supervisor" else name in running}
+        {
+            "name": name,
+            "pid": mark.pid,
+            "running": testbed.is_supervised() if name == "supervisor" else name in running,
+            **({"container": mark.id} if isinstance(mark, ContainerMark) else {}),
+        }
         for name, mark in marks.items()
     ]
 
@@ -81,9 +87,9 @@ def status_text(about: dict[str, Any]) -> str:
 def processes_text(testbed: Testbed) -> str:
     """The processes of a testbed for people."""
     rows = [f"{testbed.run_dir}  ({state_of(testbed)})", "     PID  NAME"]
-    rows += [
-        f"{entry['pid']:8}  {entry['name']}{'' if entry['running'] else '  (ended)'}" for entry in processes(testbed)
-    ]
+    for entry in processes(testbed):
+        container = f"  container {entry['container'][:12]}" if "container" in entry else ""
+        rows.append(f"{entry['pid']:8}  {entry['name']}{container}{'' if entry['running'] else '  (ended)'}")
     return "\n".join(rows)
 
 

@@ -1,7 +1,8 @@
 """Which testbeds there are: a file in each run directory, and a pointer to it in the user's state directory.
 
 RUN/testbed.json says who supervises, which processes belong to the testbed and in which state it is. Processes are
-written down with their start times, so that cleaning up never hits a stranger that got an old number.
+written down with their start times, so that cleaning up never hits a stranger that got an old number. Containers are
+written down by their ids; Docker is asked which of them run.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from agentd.errors import ConfigurationError
+from deploy import containers
+from deploy.containers import ContainerMark, read_mark
+from deploy.docker import find_docker
 from deploy.processes import ProcessMark, boot_id
 
 FILE = "testbed.json"
@@ -47,22 +51,37 @@ class Testbed:
     agents: int
     state: State = State.STARTING
     boot: str = field(default_factory=boot_id)
-    children: Mapping[str, ProcessMark] = field(default_factory=dict)
+    children: Mapping[str, ProcessMark | ContainerMark] = field(default_factory=dict)
     """By name: environment, agent-0, agent-1, …"""
+    runtime: str = "local"
+    project: str = ""
+    """The label `agentd.project` of its containers and networks; empty: it has none."""
 
     def is_supervised(self) -> bool:
         """Whether its supervisor runs."""
         return self.boot == boot_id() and self.supervisor.is_running()
 
-    def running(self) -> dict[str, ProcessMark]:
+    def running(self) -> dict[str, ProcessMark | ContainerMark]:
         """Its processes that run."""
+        if self.project:
+            docker = find_docker()
+            return {**containers.running(docker, self.project)} if docker is not None else {}
         if self.boot != boot_id():  # start times of another boot mean nothing now
             return {}
-        return {name: mark for name, mark in self.children.items() if mark.is_running()}
+        marks = {name: mark for name, mark in self.children.items() if isinstance(mark, ProcessMark)}
+        return {name: mark for name, mark in marks.items() if mark.is_running()}
 
     def is_running(self) -> bool:
-        """Whether anything of it runs."""
-        return self.state is not State.ENDED and (self.is_supervised() or bool(self.running()))
+        """Whether anything of it runs, or is left in Docker."""
+        return self.state is not State.ENDED and (self.is_supervised() or self._leaves_something())
+
+    def _leaves_something(self) -> bool:
+        if not self.project:
+            return bool(self.running())
+        docker = find_docker()
+        return docker is not None and bool(
+            containers.ids_of(docker, self.project) or containers.networks_of(docker, self.project)
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -74,13 +93,23 @@ class Testbed:
             "state": str(self.state),
             "boot": self.boot,
             "supervisor": self.supervisor.to_json(),
+            "runtime": self.runtime,
+            "project": self.project,
             "children": {name: mark.to_json() for name, mark in self.children.items()},
         }
 
 
-def new_testbed(run: bytes, run_dir: Path, agents: int) -> Testbed:
+def new_testbed(run: bytes, run_dir: Path, agents: int, *, runtime: str = "local", project: str = "") -> Testbed:
     """A testbed that this process supervises."""
-    return Testbed(run=run.hex(), run_dir=run_dir, supervisor=ProcessMark.own(), created=time.time(), agents=agents)
+    return Testbed(
+        run=run.hex(),
+        run_dir=run_dir,
+        supervisor=ProcessMark.own(),
+        created=time.time(),
+        agents=agents,
+        runtime=runtime,
+        project=project,
+    )
 
 
 def record(testbed: Testbed) -> None:
@@ -162,7 +191,9 @@ def _testbed(data: Any, run_dir: Path) -> Testbed:
         agents=int(data["agents"]),
         state=State(data["state"]),
         boot=str(data["boot"]),
-        children={str(name): ProcessMark.from_json(mark) for name, mark in data["children"].items()},
+        children={str(name): read_mark(mark) for name, mark in data["children"].items()},
+        runtime=str(data.get("runtime", "local")),
+        project=str(data.get("project", "")),
     )
 
 

@@ -9,25 +9,14 @@ from __future__ import annotations
 import selectors
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from agentd.settings import AgentSettings
 from deploy.children import EnvironmentPart
+from deploy.containers import ContainerMark
+from deploy.processes import ProcessMark
 
 RUNTIMES = ("local", "compose", "swarm")
-
-
-class Mark(Protocol):
-    """One process, never mistaken for a later one."""
-
-    @property
-    def pid(self) -> int:
-        """Its number on this machine."""
-        ...
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        ...
 
 
 class Member(Protocol):
@@ -37,7 +26,7 @@ class Member(Protocol):
     exit_code: int | None
 
     @property
-    def mark(self) -> Mark | None:
+    def mark(self) -> ProcessMark | ContainerMark | None:
         """None: it ended before anybody could look."""
         ...
 

@@ -6,10 +6,13 @@ import signal
 from dataclasses import dataclass
 
 from agentd.errors import AgentdError
-from deploy import control, registry
+from deploy import containers, control, registry
+from deploy.children import ENVIRONMENT
+from deploy.docker import require_docker
 from deploy.life import ENVIRONMENT_GRACE_S, GRACE_S, grace_for
-from deploy.processes import send, stop, wait_for
+from deploy.processes import ProcessMark, send, stop, wait_for
 from deploy.registry import State, Testbed
+from deploy.swarm import remove_stack
 
 SUPERVISOR_EXTRA_S = ENVIRONMENT_GRACE_S + 4 * GRACE_S
 """After the agents the environment may take its grace; killing those that are late and the summary take the rest."""
@@ -51,8 +54,23 @@ def _ask_to_stop(testbed: Testbed) -> None:
 
 
 def _end_orphans(testbed: Testbed) -> Stopped:
-    names = {mark: name for name, mark in testbed.running().items()}
+    if testbed.project:
+        return _end_containers(testbed)
+    names = {mark: name for name, mark in testbed.running().items() if isinstance(mark, ProcessMark)}
     ended = tuple(sorted(names[mark] for mark in stop(names, GRACE_S)))
     (testbed.run_dir / control.SOCKET).unlink(missing_ok=True)
     registry.mark_ended(testbed)
     return Stopped(str(testbed.run_dir), f"its supervisor was gone; ended {len(ended)} processes it had left", ended)
+
+
+def _end_containers(testbed: Testbed) -> Stopped:
+    """The agents first, so that the environment hears their last words and writes down what came of the run."""
+    docker = require_docker()
+    ended = tuple(sorted(testbed.running()))
+    containers.stop(docker, testbed.project, "agent", int(grace_for(testbed.agents)))
+    containers.stop(docker, testbed.project, ENVIRONMENT, int(ENVIRONMENT_GRACE_S))
+    (remove_stack if testbed.runtime == "swarm" else containers.remove)(docker, testbed.project)
+    containers.take_back(testbed.run_dir)
+    (testbed.run_dir / control.SOCKET).unlink(missing_ok=True)
+    registry.mark_ended(testbed)
+    return Stopped(str(testbed.run_dir), f"its supervisor was gone; removed {len(ended)} containers it had left", ended)

@@ -15,10 +15,11 @@ from agentd.commands.summary import manifest
 from agentd.rundir import RunDirectory
 from deploy import preflight, registry
 from deploy.children import EnvironmentPart
-from deploy.local import Crew
+from deploy.local import Crew as LocalCrew
 from deploy.outcome import write_summary
 from deploy.plan import LINK_FAULTS, RUN_BYTES, Pace, Plan, make_plan, run_of_seed
 from deploy.ports import Reservation, reserve
+from deploy.runtime import Crew
 from deploy.supervisor import Display, Ending, Supervisor
 from topology.files import to_node_link
 
@@ -33,6 +34,11 @@ class Prepared:
     plan: Plan
     directory: RunDirectory
     reservation: Reservation
+    runtime: str = RUNTIME
+    project: str = ""
+    """What its containers and networks carry as label; empty: it has none."""
+    hire: Callable[[], Crew] | None = None
+    """Makes whoever carries it out; None: forks of this machine."""
 
     @property
     def part(self) -> EnvironmentPart:
@@ -62,24 +68,40 @@ def prepare(
 ) -> Prepared:
     """Reserve ports, check the machine and write down the plan; whatever is missing is refused here, in one line."""
     settings = scenario.settings
-    run = run_of_seed(settings.seed) if settings.seed is not None else secrets.token_bytes(RUN_BYTES)
+    run = run_of(scenario)
     pace = pace if pace is not None else Pace()
     reservation = reserve(settings.agents, base_port)
     try:
         port = reservation.base_port
         preflight.check(make_plan(scenario, run=run, base_port=port, run_dir=Path(), pace=pace))
-        directory = RunDirectory.create(run_dir, f"up-{settings.algorithm}")
-        directory = RunDirectory(directory.path.resolve())
+        directory = new_directory(scenario, run_dir)
         plan = make_plan(scenario, run=run, base_port=port, run_dir=directory.path, pace=pace)
-        (directory.path / "logs").mkdir()
-        (directory.path / LINK_FAULTS).parent.mkdir()
-        directory.write_json("manifest.json", manifest(scenario, RUNTIME))
-        directory.write_json("topology.json", to_node_link(scenario.graph))
-        directory.write_json("plan.json", plan.to_json())
+        write_plan(directory, scenario, plan, RUNTIME)
     except BaseException:
         reservation.release()
         raise
     return Prepared(scenario, plan, directory, reservation)
+
+
+def run_of(scenario: Scenario) -> bytes:
+    """The id of a run: of its seed, where the operator chose it."""
+    seed = scenario.settings.seed
+    return run_of_seed(seed) if seed is not None else secrets.token_bytes(RUN_BYTES)
+
+
+def new_directory(scenario: Scenario, run_dir: str | Path | None) -> RunDirectory:
+    """The run directory, by its full name."""
+    directory = RunDirectory.create(run_dir, f"up-{scenario.settings.algorithm}")
+    return RunDirectory(directory.path.resolve())
+
+
+def write_plan(directory: RunDirectory, scenario: Scenario, plan: Plan, runtime: str) -> None:
+    """Write down what is going to run."""
+    (directory.path / "logs").mkdir()
+    (directory.path / LINK_FAULTS).parent.mkdir()
+    directory.write_json("manifest.json", manifest(scenario, runtime))
+    directory.write_json("topology.json", to_node_link(scenario.graph))
+    directory.write_json("plan.json", plan.to_json())
 
 
 def carry_out(
@@ -87,14 +109,15 @@ def carry_out(
 ) -> Result:
     """Run a prepared testbed to its end, in this process."""
     plan, directory = prepared.plan, prepared.directory
-    testbed = registry.new_testbed(plan.run, directory.path, len(plan.agents))
+    about = {"runtime": prepared.runtime, "project": prepared.project}
+    testbed = registry.new_testbed(plan.run, directory.path, len(plan.agents), **about)
     registry.record(testbed)
     registry.announce(testbed)
     try:
-        hands = crew if crew is not None else Crew(directory.path)
+        hands = crew if crew is not None else prepared.hire() if prepared.hire else LocalCrew(directory.path)
         ending = Supervisor(plan, prepared.part, testbed, hands, display, on_ready=on_ready).run()
         with _undisturbed():
-            return Result(write_summary(directory, prepared.scenario, ending, plan.run), ending)
+            return Result(write_summary(directory, prepared.scenario, ending, plan.run, prepared.runtime), ending)
     finally:
         registry.mark_ended(registry.read(directory.path))
         prepared.reservation.release()

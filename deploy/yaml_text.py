@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-_PLAIN = re.compile(r"(?!-(\s|$))[A-Za-z_./-][\w./=:,-]*(?<!:)", re.ASCII)
+_PLAIN = re.compile(r"(?:[A-Za-z/]|\.{1,2}/|--?[A-Za-z])[\w./=:,-]*(?<!:)", re.ASCII)
 _MEANS_SOMETHING_ELSE = {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "none"}
 _ANCHOR = "common"
 

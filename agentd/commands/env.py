@@ -76,7 +76,7 @@ def env(as_json: bool, insecure: bool, **flags: Any) -> None:
 
 
 def environment_settings(
-    *, seed: int | None, run: str | None, run_dir: str | None, log_file: str | None, **flags: Any
+    *, seed: int | None, run: str | None = None, run_dir: str | None, log_file: str | None, **flags: Any
 ) -> EnvironmentSettings:
     """Settings from flags; what no flag says is taken from the run directory, if it holds a run already."""
     stored = read_terms(Path(run_dir)) if run_dir is not None else None

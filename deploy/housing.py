@@ -1,0 +1,125 @@
+"""A testbed prepared for containers: image, user, subnet and document decided, nothing running yet."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+from agentd.commands.scenario import Scenario
+from agentd.errors import ConfigurationError, SettingsError
+from deploy import compose_up, containers, preflight, swarm
+from deploy.children import EnvironmentPart
+from deploy.compose import LABEL_PROJECT, RUN_DIR, ContainerPlaces, Housing, compose_document, subnet_for
+from deploy.compose_up import ComposeLauncher
+from deploy.container_crew import ContainerCrew, Launcher
+from deploy.docker import Docker, require_compose, require_docker
+from deploy.image import DEFAULT_TAG
+from deploy.plan import Pace, Plan, lay_out
+from deploy.ports import Reservation
+from deploy.stack import stack_document
+from deploy.swarm import StackLauncher, require_swarm
+from deploy.testbed import Prepared, new_directory, run_of, write_plan
+from deploy.yaml_text import with_common_part
+
+DEFAULT_IMAGE = DEFAULT_TAG
+READY_PER_AGENT_S = 1.0
+"""How much longer agents wait for each other, per agent: the first container runs long before the last."""
+MEGABYTES_PER_CONTAINER = 45
+
+
+def plan_for_containers(scenario: Scenario, pace: Pace) -> Plan:
+    """The plan, with more patience at the start."""
+    patient = replace(pace, ready_timeout_s=pace.ready_timeout_s + READY_PER_AGENT_S * scenario.graph.nodes)
+    return lay_out(scenario, ContainerPlaces(), run=run_of(scenario), pace=patient)
+
+
+def part_for_containers(scenario: Scenario, plan: Plan) -> EnvironmentPart:
+    """What the environment is told."""
+    spec = scenario.spec
+    return EnvironmentPart(
+        listen=plan.environment,
+        arms=spec.arms.to_json(),
+        agents=spec.network.agents,
+        rounds=spec.rounds,
+        seed=spec.seed,
+        run=plan.run,
+        run_dir=RUN_DIR,
+    )
+
+
+def read_subnet(text: str | None) -> IPv4Network | None:
+    """The subnet that an operator named."""
+    try:
+        return IPv4Network(text) if text is not None else None
+    except ValueError as fault:
+        raise SettingsError(f"--subnet: {fault}; write it like 10.213.0.0/24") from None
+
+
+def prepare_containers(
+    runtime: str,
+    scenario: Scenario,
+    *,
+    run_dir: str | Path | None,
+    pace: Pace,
+    image: str | None,
+    subnet: IPv4Network | None,
+) -> Prepared:
+    """Check Docker, image and machine, choose a subnet, and write the document down."""
+    docker = require_docker()
+    compose = require_compose() if runtime == "compose" else None
+    node = require_swarm(docker) if compose is None else ""
+    plan = _checked_plan(docker, scenario, pace, image or DEFAULT_IMAGE)
+    subnet = _free_subnet(docker, subnet, len(plan.agents))
+    directory = new_directory(scenario, run_dir)
+    place, project = directory.path, f"agentd-{secrets.token_hex(4)}"
+    housing = Housing(
+        image=image or DEFAULT_IMAGE,
+        user=containers.user_inside(),
+        run_dir=str(place),
+        subnet=subnet,
+        labels={LABEL_PROJECT: project},
+    )
+    document, text = _document(scenario, plan, housing, node)
+    write_plan(directory, scenario, plan, runtime)
+    (place / (swarm.FILE if compose is None else compose_up.FILE)).write_text(text, encoding="utf-8")
+    launcher: Launcher = StackLauncher(docker, project, place, document)
+    if compose is not None:
+        launcher = ComposeLauncher(docker, compose, project, place, len(plan.agents) + 1)
+
+    def hire() -> ContainerCrew:
+        containers.lend(place, housing.user)
+        return ContainerCrew(docker, launcher, project, place)
+
+    return Prepared(scenario, plan, directory, Reservation(0, []), runtime, project, hire)
+
+
+def _document(scenario: Scenario, plan: Plan, housing: Housing, node: str) -> tuple[dict[str, Any], str]:
+    """What to run: a stack where a node of a swarm is named, and a compose project otherwise."""
+    part, seed = part_for_containers(scenario, plan), scenario.settings.seed
+    if node:
+        document = stack_document(plan, part, seed, housing, node=node)
+    else:
+        document = compose_document(plan, part, seed, housing)
+    return document, with_common_part(document, "services", "x-agentd")
+
+
+def _checked_plan(docker: Docker, scenario: Scenario, pace: Pace, image: str) -> Plan:
+    containers.require_image(docker, image)
+    plan = plan_for_containers(scenario, pace)
+    preflight.check_memory(MEGABYTES_PER_CONTAINER * (len(plan.agents) + 1), len(plan.agents))
+    return plan
+
+
+def _free_subnet(docker: Docker, wanted: IPv4Network | None, agents: int) -> IPv4Network:
+    """The one that was named, if it is free; else one of many, from a random place on, so that two do not meet."""
+    taken = containers.taken_subnets(docker)
+    if wanted is None:
+        return subnet_for(agents, taken, secrets.randbelow(1 << 14))
+    if clash := next((other for other in taken if wanted.overlaps(other)), None):
+        raise ConfigurationError(
+            f"--subnet {wanted} overlaps with {clash}, which is in use; name another or leave it out"
+        )
+    return wanted
