@@ -22,6 +22,7 @@ from agentd.core.lies import Liar
 from agentd.core.message import MAX_AGENT_ID, MAX_TRIAL, Batch, Kind, by_kind, unsigned
 from agentd.core.origins import Origins
 from agentd.core.policy.base import Policy
+from agentd.core.privacy.sealing import Weighting
 
 
 class Agent:
@@ -38,6 +39,7 @@ class Agent:
         trial: int = 0,
         window: int = WINDOW,
         liar: Liar | None = None,
+        weighting: Weighting | None = None,
     ) -> None:
         if not 0 <= own <= MAX_AGENT_ID:
             raise ValueError(f"an agent id must be in 0…{MAX_AGENT_ID}, got {own}")
@@ -48,7 +50,7 @@ class Agent:
         self.trial = trial
         """The last trial whose reward is in; an agent that lost its state starts from where the environment says."""
         self._origins = Origins(own)
-        self._checks = Checks(arms)
+        self._checks = Checks(arms, weighting)
         self._gossip = Gossip(self._origins, window=window)
         self._liar = liar
         self._arm: int | None = None

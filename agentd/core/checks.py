@@ -11,7 +11,7 @@ forgery that looks honest throughout is the business of signatures. A row that f
     body       counts and sums that no honest origin releases
     history    a cumulative body that takes back what the same origin said before
 
-Memory is one body per origin and cumulative kind.
+Memory is one body per origin and cumulative kind, and what each origin sealed of each arm (`core.sealed_checks`).
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from agentd.core.message import (
     body_width,
 )
 from agentd.core.origins import grown
+from agentd.core.privacy.sealing import Weighting
+from agentd.core.sealed_checks import SealedChecks
 
 Mask = NDArray[np.bool_]
 
@@ -45,8 +47,9 @@ MAX_GAP = 4
 class Checks:
     """Judges messages; remembers the newest accepted body of each origin."""
 
-    def __init__(self, arms: int) -> None:
+    def __init__(self, arms: int, weighting: Weighting | None = None) -> None:
         self._arms = arms
+        self._sealed = SealedChecks(arms, weighting)
         self._history = {kind: _History(body_width(kind, arms)) for kind in Kind if kind.cumulative}
         self.dropped: Counter[str] = Counter()
 
@@ -58,13 +61,16 @@ class Checks:
         batch = self._keep(batch, _plausible_head(batch), "head")
         if len(batch) and int(batch.trial.max()) > latest_trial:
             batch = self._keep(batch, batch.trial <= latest_trial, "future")
+        if batch.kind is Kind.SEALED:
+            return self._keep(batch, self._sealed.plausible(batch), "body")
         return self._keep(batch, _BODY_CHECKS[batch.kind](batch, self._arms), "body")
 
     def continues(self, batch: Batch, rows: Columns) -> tuple[Batch, Columns]:
         """Those of the new messages that continue what their origins (at `rows`) said before; they are remembered."""
-        if not batch.kind.cumulative or not len(batch):
+        if batch.kind is Kind.SAMPLE or not len(batch):
             return batch, rows
-        honest = self._history[batch.kind].continued_by(batch, rows)
+        history = self._sealed if batch.kind is Kind.SEALED else self._history[batch.kind]
+        honest = history.continued_by(batch, rows)
         return self._keep(batch, honest, "history"), rows if honest.all() else rows[honest]
 
     def _keep(self, batch: Batch, honest: Mask, reason: str) -> Batch:

@@ -95,6 +95,11 @@ class Liar:
         if kind is Kind.SAMPLE:
             body[:, 1] = self._attack.lies(body[:, 1], u)
             return body
+        if kind is Kind.SEALED:
+            samples = body[:, 3]
+            mean = body[:, 4] // np.maximum(samples // UNIT, 1)
+            body[:, 4] = samples // UNIT * self._attack.lies(mean, u)
+            return body
         width = 3 if kind is Kind.RELEASED else 2
         pulls, sums = body[:, width - 2 :: width], body[:, width - 1 :: width]
         for arm in range(pulls.shape[1]):

@@ -36,19 +36,22 @@ class Kind(IntEnum):
     """coop-ucb: per arm (pulls, exact sum)."""
     SAMPLE = 3
     """byzantine-ucb: (arm, reward) of one trial."""
+    SEALED = 4
+    """sealed: all that was released of one arm, (arm, pulls, batches, effective samples, weighted noised sum)."""
 
     @property
     def cumulative(self) -> bool:
         """Whether the newest message of an origin says all that its older ones said."""
-        return self is not Kind.SAMPLE
+        return self in _PER_ARM
 
 
 _PER_ARM = {Kind.RELEASED: 3, Kind.TOTALS: 2}
+_ONCE = {Kind.SAMPLE: 2, Kind.SEALED: 5}
 
 
 def body_width(kind: Kind, arms: int) -> int:
     """How many integers the body of one message holds."""
-    return _PER_ARM[kind] * arms if kind in _PER_ARM else 2
+    return _PER_ARM[kind] * arms if kind in _PER_ARM else _ONCE[kind]
 
 
 @dataclass(frozen=True, slots=True)

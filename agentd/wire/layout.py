@@ -74,6 +74,7 @@ LAYOUTS: dict[int, BodyLayout] = {
         _layout(Kind.RELEASED, {"pulls": "<u4", "pulls_at_release": "<u4", "sum": "<i8"}),
         _layout(Kind.TOTALS, {"pulls": "<u4", "sum": "<i8"}),
         _layout(Kind.SAMPLE, {"arm": "<u2", "reward": "<u4"}),
+        _layout(Kind.SEALED, {"arm": "<u2", "pulls": "<u4", "batches": "<u4", "samples": "<i8", "sum": "<i8"}),
     )
 }
 """The layout of each tag that this version knows."""

@@ -11,16 +11,20 @@ from small_runs import sample, samples, totals
 from agentd.core.message import Batch, Kind, Message, Observation, batch_of, body_width, by_kind, join
 
 
-@pytest.mark.parametrize(("kind", "cumulative"), [(Kind.RELEASED, True), (Kind.TOTALS, True), (Kind.SAMPLE, False)])
-def test_only_samples_do_not_repeat_what_came_before(kind: Kind, cumulative: bool) -> None:
+@pytest.mark.parametrize(
+    ("kind", "cumulative"), [(Kind.RELEASED, True), (Kind.TOTALS, True), (Kind.SAMPLE, False), (Kind.SEALED, False)]
+)
+def test_bodies_about_all_arms_repeat_what_came_before(kind: Kind, cumulative: bool) -> None:
     assert kind.cumulative is cumulative
 
 
 def test_the_numbers_of_the_kinds_are_on_the_wire_and_stay() -> None:
-    assert {kind.name: int(kind) for kind in Kind} == {"RELEASED": 1, "TOTALS": 2, "SAMPLE": 3}
+    assert {kind.name: int(kind) for kind in Kind} == {"RELEASED": 1, "TOTALS": 2, "SAMPLE": 3, "SEALED": 4}
 
 
-@pytest.mark.parametrize(("kind", "width"), [(Kind.RELEASED, 15), (Kind.TOTALS, 10), (Kind.SAMPLE, 2)])
+@pytest.mark.parametrize(
+    ("kind", "width"), [(Kind.RELEASED, 15), (Kind.TOTALS, 10), (Kind.SAMPLE, 2), (Kind.SEALED, 5)]
+)
 def test_the_width_of_a_body_follows_from_its_kind_and_the_arms(kind: Kind, width: int) -> None:
     assert body_width(kind, 5) == width
 

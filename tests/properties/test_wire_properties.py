@@ -33,8 +33,12 @@ def batches(draw: st.DrawFn, arms: int) -> Batch:
     kind = draw(st.sampled_from(Kind))
     count = draw(st.integers(1, 4))
     sums = st.integers(-(1 << 63), (1 << 63) - 1)
-    fields = {Kind.RELEASED: [below(32), below(32), sums], Kind.TOTALS: [below(32), sums]}
-    cell = fields.get(kind, [below(16), below(32)])
+    cell = {
+        Kind.RELEASED: [below(32), below(32), sums],
+        Kind.TOTALS: [below(32), sums],
+        Kind.SAMPLE: [below(16), below(32)],
+        Kind.SEALED: [below(16), below(32), below(32), sums, sums],
+    }[kind]
     row = st.tuples(*cell * (body_width(kind, arms) // len(cell)))
     heads = []
     for _ in range(count):

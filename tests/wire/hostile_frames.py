@@ -115,7 +115,7 @@ def bad_batches() -> Bad:
         "a batch of five": (with_field(7, [batch[:-1]]), Reason.SHAPE),
         "a batch in a batch": (with_field(7, [[batch]]), Reason.SHAPE),
         "tag 0": (with_batch_field(0, 0), Reason.TAG),
-        "tag 4": (with_batch_field(0, 4), Reason.TAG),
+        "tag 99": (with_batch_field(0, 99), Reason.TAG),
         "tag true": (with_batch_field(0, True), Reason.TYPE),
         "no arms": (with_batch_field(1, 0), Reason.RANGE),
         "1025 arms": (with_batch_field(1, 1025), Reason.RANGE),

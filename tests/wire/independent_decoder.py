@@ -125,11 +125,11 @@ def read_frame(data: bytes, arms: int | None = None) -> dict:
 def read_batch(batch: object, expected_arms: int | None) -> dict:
     require(type(batch) is list and len(batch) == 6)
     tag, arms, count, heads, bodies, signatures = batch
-    whole(tag, 1, 3)
+    whole(tag, 1, 4)
     whole(arms, 1, 1024)
     require(expected_arms is None or arms == expected_arms)
     whole(count, 1, 131072)
-    cell, cells = {1: ("IIq", arms), 2: ("Iq", arms), 3: ("HI", 1)}[tag]
+    cell, cells = {1: ("IIq", arms), 2: ("Iq", arms), 3: ("HI", 1), 4: ("HIIqq", 1)}[tag]
     body = struct.Struct("<" + cell * cells)
     require(len(binary(heads)) == 18 * count and len(binary(bodies)) == body.size * count)
     require(len(binary(signatures)) in (0, 64 * count))

@@ -44,8 +44,13 @@ def random_batch(draw: np.random.Generator, kind: Kind, arms: int, count: int, *
         lifetime,
         1 + draw.integers(0, 1 << 16, count) % lifetime,
     ]
-    per_arm = kind is not Kind.SAMPLE
-    limits = {Kind.RELEASED: (32, 32, -63), Kind.TOTALS: (32, -63), Kind.SAMPLE: (16, 32)}[kind]
+    per_arm = kind.cumulative
+    limits = {
+        Kind.RELEASED: (32, 32, -63),
+        Kind.TOTALS: (32, -63),
+        Kind.SAMPLE: (16, 32),
+        Kind.SEALED: (16, 32, 32, -63, -63),
+    }[kind]
     columns = [
         draw.integers(0 if bits > 0 else -(1 << -bits), (1 << abs(bits)) - 1, count, dtype=np.int64)
         for _ in range(arms if per_arm else 1)
@@ -60,7 +65,7 @@ def random_batch(draw: np.random.Generator, kind: Kind, arms: int, count: int, *
 def sample_frames() -> dict[str, Frame]:
     """One frame of each sort, by name."""
     draw = np.random.default_rng(20261116)
-    released, totals, sample = (random_batch(draw, kind, 2, 3) for kind in Kind)
+    released, totals, sample = (random_batch(draw, kind, 2, 3) for kind in (Kind.RELEASED, Kind.TOTALS, Kind.SAMPLE))
     limits = Message(65535, (1 << 30) - 1, 65535, (2**32 - 1, 2**32 - 1, -(2**63)), 65535, (1 << 53) - 1)
     return {
         "documented": documented_frame(),
@@ -75,6 +80,13 @@ def sample_frames() -> dict[str, Frame]:
         "signed": a_frame(random_batch(draw, Kind.TOTALS, 2, 2, signed=True)),
         "signed and unsigned of one kind": a_frame(released, random_batch(draw, Kind.RELEASED, 2, 1, signed=True)),
         "more than 255 bytes of heads": a_frame(random_batch(draw, Kind.SAMPLE, 5, 15), arms=5),
+        "a hello and a record of one arm": a_frame(
+            batch_of(
+                Kind.SEALED,
+                [Message(7, 1, 1, (0, 0, 0, 0, 0), 2, 1), Message(7, 300, 1, (1, 40, 3, 30_000_000, -5), 2, 1)],
+            )
+        ),
+        "sealed": a_frame(random_batch(draw, Kind.SEALED, 2, 3)),
     }
 
 

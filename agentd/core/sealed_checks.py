@@ -1,0 +1,109 @@
+"""What an honest sealed record can look like, by itself and after what its origin said before.
+
+A record (arm, N, B, A, S) sums B closed batches of N pulls in all. Whatever the batches were,
+
+    B ≤ N ≤ trial              a batch has a pull, a trial has one
+    A ≤ N²/(N + h)             one batch of all pulls would be worth most
+    A ≥ N²/(N + B·h)           batches of equal size are worth least
+    −slack ≤ S ≤ A + slack     rewards lie in [0, 1]; slack is NOISE_SCALES scales of noise in every batch
+
+with h = 8/ε² of the group's ε (without it, h = 0 above and any A > 0 below). A batch's weighted noise scale is
+w/ε ≤ √(a/8) for its a effective samples, so B of them come to √(B·A/8) at most, whatever ε is. Two records of an origin
+about one arm differ by closed batches too, so their difference must pass the same test; and the pulls of all arms
+together cannot exceed the origin's trials. Claiming more samples than that takes a forged trial number, which `future`
+bounds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentd.core.grid import UNIT
+from agentd.core.message import Batch, Columns
+from agentd.core.origins import grown
+from agentd.core.privacy.sealing import Weighting
+
+Mask = NDArray[np.bool_]
+
+NOISE_SCALES = 64
+"""How many scales each batch's noise may reach; honest noise exceeds it with chance e^−64."""
+_PRECISION = 1e-9
+"""Relative error that the few double operations below stay far under."""
+_TRIAL, _PULLS = 0, 1  # in the remembered cells; batches, samples and sum follow
+
+
+class SealedChecks:
+    """Judges sealed records; remembers the newest of each origin and arm."""
+
+    def __init__(self, arms: int, weighting: Weighting | None) -> None:
+        self._arms = arms
+        self._handicap = weighting.handicap / UNIT if weighting else None
+        self._incarnation = np.full(0, -1, dtype=np.int64)
+        self._cells = np.zeros((0, arms, 5), dtype=np.int64)
+
+    def plausible(self, batch: Batch) -> Mask:
+        """Which records can be honest, each taken by itself; all zeros is a hello."""
+        arm, amounts = batch.body[:, 0], batch.body[:, 1:]
+        hello = _zeros(batch.body)
+        fine: Mask = (arm >= 0) & (arm < self._arms) & (amounts[:, 0] <= batch.trial) & self._add_up(amounts)
+        return hello | fine
+
+    def continued_by(self, batch: Batch, rows: Columns) -> Mask:
+        """Which records continue what their origins (at `rows`) released before; what is newest is noted."""
+        self._make_room(int(rows.max()) + 1)
+        honest = np.zeros(len(batch), dtype=np.bool_)
+        for wave in _waves(rows, batch.trial):
+            honest[wave] = self._continued_by_one_each(batch.rows(wave), rows[wave])
+        return honest
+
+    def _continued_by_one_each(self, batch: Batch, rows: Columns) -> Mask:
+        """The same for at most one record per origin."""
+        renewed = rows[batch.incarnation != self._incarnation[rows]]
+        self._cells[renewed] = 0
+        self._incarnation[rows] = batch.incarnation
+        arm = batch.body[:, 0]
+        before = self._cells[rows, arm]
+        newer = batch.trial > before[:, _TRIAL]
+        change = np.where(newer, 1, -1)[:, np.newaxis] * (batch.body[:, 1:] - before[:, _PULLS:])
+        same = _zeros(change)
+        hello = _zeros(batch.body)
+        everything = self._cells[rows, :, _PULLS].sum(axis=1) - before[:, _PULLS] + batch.body[:, 1]
+        newest = np.maximum(self._cells[rows, :, _TRIAL].max(axis=1), batch.trial)
+        honest: Mask = hello | ((same | self._add_up(change)) & (everything <= newest))
+        noted = (honest & newer & ~hello).nonzero()[0]
+        self._cells[rows[noted], arm[noted], _TRIAL] = batch.trial[noted]
+        self._cells[rows[noted], arm[noted], _PULLS:] = batch.body[noted, 1:]
+        return honest
+
+    def _add_up(self, amounts: Columns) -> Mask:
+        """Whether pulls, batches, samples and sum can be those of closed batches, at least one."""
+        counted = (amounts[:, 1] >= 1) & (amounts[:, 1] <= amounts[:, 0])
+        pulls, batches, samples, total = np.where(counted[:, np.newaxis], amounts, 1).astype(np.float64).T
+        handicap = self._handicap
+        most = pulls * pulls / (pulls + (handicap or 0.0)) * UNIT
+        least = np.zeros(len(amounts)) if handicap is None else pulls * pulls / (pulls + batches * handicap) * UNIT
+        rounding = batches + most * _PRECISION  # every batch was rounded, by half a step
+        worth = (samples > 0) & (samples <= most + rounding) & (samples >= least - rounding)
+        slack = NOISE_SCALES * np.sqrt(batches * np.maximum(samples, 0.0) * (UNIT / 8)) + rounding
+        verdict: Mask = counted & worth & (total >= -slack) & (total <= samples + slack)
+        return verdict
+
+    def _make_room(self, size: int) -> None:
+        if size > len(self._incarnation):
+            self._incarnation = grown(self._incarnation, 2 * size, -1)
+            self._cells = grown(self._cells, 2 * size)
+
+
+def _zeros(table: Columns) -> Mask:
+    """Which rows hold nothing but zeros."""
+    return np.asarray(~table.any(axis=1))
+
+
+def _waves(rows: Columns, trial: Columns) -> list[NDArray[np.intp]]:
+    """Cut messages into sets with at most one message per origin, older trials first."""
+    order = np.lexsort((trial, rows))
+    ordered = rows[order]
+    first = np.searchsorted(ordered, ordered)
+    place = np.arange(len(order)) - first
+    return [order[place == number] for number in range(int(place.max()) + 1)]
