@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from agentd.commands.scenario import Scenario
 from agentd.commands.summary import summarise
+from agentd.core.grid import UNIT
 from agentd.core.policy import ALGORITHMS, make_policy
+from agentd.core.privacy.sealing import Weighting
 from agentd.environment.bandit import Bandit
 from agentd.environment.regret import NO_REWARD, NOT_PULLED
 from agentd.environment.status import dropped_in_all, epsilon_of, report_from_json
@@ -99,7 +101,8 @@ def charge(outcome: Outcome, scenario: Scenario, reports: Sequence[Report]) -> N
 
     When an agent releases follows from how often it pulled each arm, so the pulls tell what its ledger held, also where
     it died before its last report. An agent that came back without its state began a new ledger; counting its lives as
-    one only overstates what it spent.
+    one only overstates what it spent. Where batches close is the group's affair with sealed: there a pull counts as
+    released, and how many releases there were is not known.
     """
     spec = scenario.spec
     agents = outcome.arm.shape[0]
@@ -108,19 +111,30 @@ def charge(outcome: Outcome, scenario: Scenario, reports: Sequence[Report]) -> N
         return
     pulls = np.array([np.bincount(row[row != NOT_PULLED], minlength=spec.arms.count) for row in outcome.arm])
     outcome.epsilon, outcome.epsilon_at_delta = np.full((2, agents), math.inf)
+    releases = 0
     for name in {name for name in names if ALGORITHMS[name].noised}:
         mine = [agent for agent in range(agents) if names[agent] == name]
+        if ALGORITHMS[name].transcript_private:
+            outcome.epsilon[mine] = np.where(pulls[mine].any(axis=1), _one_release(scenario), 0.0)
+            outcome.epsilon_at_delta[mine] = outcome.epsilon[mine]
+            continue
         worst = pulls[mine].max(axis=1)
         spent = _spent_on_one_arm(name, scenario, np.unique(pulls[mine]))
         outcome.epsilon[mine] = [spent[int(count)][0] for count in worst]
         outcome.epsilon_at_delta[mine] = [spent[int(count)][1] for count in worst]
-        outcome.releases += sum(spent[int(count)][2] for count in pulls[mine].ravel())
+        releases += sum(spent[int(count)][2] for count in pulls[mine].ravel())
+    outcome.releases = None if any(ALGORITHMS[name].transcript_private for name in names) else releases
     for report in reports:
         if report.agent < agents:
             reported = epsilon_of(report)
             # What is reported was rounded, by less than one unit.
             least = reported - 1 / MICRO if reported is not None else math.inf
             outcome.epsilon[report.agent] = max(outcome.epsilon[report.agent], least)
+
+
+def _one_release(scenario: Scenario) -> float:
+    """What sealed spends per reward if its batch closed, and its pulls do not tell whether it did: no more than ε."""
+    return UNIT / Weighting.of(scenario.settings.epsilon).scale
 
 
 class _Silence:

@@ -52,7 +52,7 @@ def _run(scenario: Scenario, engine: str, *, quiet: bool) -> Outcome:
         return run_agents(scenario.spec)
     with click.progressbar(length=scenario.spec.rounds, label="rounds", hidden=quiet) as bar:
         outcome = run_vector([scenario.spec], progress=lambda _round: bar.update(1))[0]
-    outcome.bytes = count_bytes(scenario.spec)
+    outcome.bytes = count_bytes(scenario.spec, outcome.sent)
     return outcome
 
 

@@ -23,7 +23,9 @@ from agentd.core.chance import Purpose, stream
 from agentd.core.lies import Attack, Liar
 from agentd.core.message import MAX_TRIAL
 from agentd.core.policy import make_policy
+from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import ExactLaplace, Noise, SeededLaplace
+from agentd.core.privacy.sealing import Weighting
 from agentd.errors import AgentdError
 from agentd.settings import AgentSettings
 from agentd.shell.bandit import BanditClient, RunOver
@@ -172,7 +174,8 @@ def assemble(settings: AgentSettings, welcome: Welcome) -> Agent:
     """
     lost = welcome.next_trial - 1
     incarnation = settings.incarnation if settings.incarnation is not None else lost
-    policy = make_policy(settings.algorithm, settings.policy(welcome.arms), settings.id, _noise(settings, incarnation))
+    noise, coins = _noise(settings, incarnation), KeyedCoins(_seed(settings), settings.id)
+    policy = make_policy(settings.algorithm, settings.policy(welcome.arms), settings.id, noise, coins)
     return Agent(
         settings.id,
         policy,
@@ -181,6 +184,7 @@ def assemble(settings: AgentSettings, welcome: Welcome) -> Agent:
         incarnation=incarnation,
         trial=lost,
         liar=_liar(settings) if settings.lies else None,
+        weighting=Weighting.of(settings.epsilon),
     )
 
 
@@ -193,8 +197,12 @@ def _noise(settings: AgentSettings, incarnation: int) -> Noise:
 def _liar(settings: AgentSettings) -> Liar:
     attack = Attack.parse(settings.attack)
     purpose = Purpose.RELAY_LIE if attack.on_relay else Purpose.LIE
-    seed = settings.seed if settings.seed is not None else secrets.randbits(63)
-    return Liar(attack, settings.contamination, stream(seed, purpose, settings.id).random)
+    return Liar(attack, settings.contamination, stream(_seed(settings), purpose, settings.id).random)
+
+
+def _seed(settings: AgentSettings) -> int:
+    """For chance that protects nobody: lies, and the coins of decisions."""
+    return settings.seed if settings.seed is not None else secrets.randbits(63)
 
 
 def _report(settings: AgentSettings, agent: Agent, link: Link, *, done: bool) -> Report:

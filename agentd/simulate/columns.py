@@ -72,9 +72,10 @@ class Layout:
         """A value per agent as one row per run."""
         return values.reshape(self.runs, self.agents)
 
-    def active(self, rows: Ints, number: int) -> list[list[int]]:
-        """Per run, which of `number` rows anybody used."""
-        used = np.bincount(self._run_offset * number + rows, minlength=self.runs * number)
+    def active(self, rows: Ints, number: int, who: Ints | None = None) -> list[list[int]]:
+        """Per run, which of `number` rows anybody used; `rows` are those of everybody, or of `who`."""
+        offset = self._run_offset if who is None else self._run_offset[who]
+        used = np.bincount(offset * number + rows, minlength=self.runs * number)
         active: list[list[int]] = [[] for _ in range(self.runs)]
         for cell in used.nonzero()[0].tolist():
             active[cell // number].append(cell % number)
@@ -345,7 +346,7 @@ class TogetherRobust:
         return self._tables[:, :, np.argsort(self._buckets)]
 
 
-def laplace(noise: UnitNoise, where: Ints, scale: Floats) -> Ints:
+def laplace(noise: UnitNoise, where: Ints, scale: Floats | np.float64) -> Ints:
     """One seeded discrete Laplace draw for each of these (arm, agent) streams."""
     first, second = noise.take(where)
     drawn: Ints = (np.floor(scale * first) - np.floor(scale * second)).astype(np.int64)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from agentd.core.chance import Purpose
 from agentd.core.grid import UNIT
 from agentd.core.privacy.ledger import Ledger, Release
+from agentd.core.privacy.sealing import Weighting
 from agentd.core.privacy.series import ReleaseSeries, scale_steps
 from agentd.errors import SettingsError
 from agentd.simulate.columns import (
@@ -29,6 +30,7 @@ from agentd.simulate.columns import (
     TogetherRobust,
 )
 from agentd.simulate.draws import UniformsPerTrial
+from agentd.simulate.sealed_columns import TogetherSealed
 from agentd.simulate.spec import DELTA, Outcome, RunSpec
 from agentd.simulate.traffic import count_messages
 
@@ -38,6 +40,7 @@ _COLUMN_POLICIES: dict[str, Callable[[Layout], ColumnPolicy]] = {
     "coop-ucb": Together,
     "private-ucb": TogetherPrivate,
     "byzantine-ucb": TogetherRobust,
+    "sealed": TogetherSealed,
 }
 
 Progress = Callable[[int], None]
@@ -123,11 +126,23 @@ def _outcome(
 ) -> Outcome:
     mine = slice(run * layout.agents, (run + 1) * layout.agents)
     outcome = Outcome(np.ascontiguousarray(arms[:, mine].T), np.ascontiguousarray(rewards[:, mine].T))
-    outcome.messages = count_messages(layout.specs[run])
+    if isinstance(policy, TogetherSealed):
+        outcome.sent = np.ascontiguousarray(policy.sent[:, mine].T)
+        outcome.releases = int(policy.releases[mine].sum())
+        outcome.epsilon = np.where(policy.releases[mine] > 0, _one_release(layout.specs[run]), 0.0)
+        outcome.epsilon_at_delta = outcome.epsilon
+    outcome.messages = count_messages(layout.specs[run], outcome.sent)
     if isinstance(policy, TogetherRobust):
         outcome.fallbacks = int(policy.fallbacks[run])
         outcome.estimates = policy.estimates
     return outcome
+
+
+def _one_release(spec: RunSpec) -> float:
+    """What a reward costs that enters one release only."""
+    ledger = Ledger(disjoint=True)
+    ledger.record(Release(0, 1, 1, Weighting.of(spec.policy.epsilon).scale))
+    return ledger.epsilon_one_reward()
 
 
 def _charge(outcomes: Sequence[Outcome], spec: RunSpec, pulls: Ints) -> None:

@@ -19,7 +19,9 @@ from agentd.core.lies import Liar
 from agentd.core.message import Batch
 from agentd.core.policy import make_policy
 from agentd.core.policy.byzantine_ucb import ByzantineUcb
+from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import SeededLaplace
+from agentd.core.privacy.sealing import Weighting
 from agentd.environment.arms import uniforms
 from agentd.simulate.faults import NO_FAULTS, Faults
 from agentd.simulate.spec import DELTA, NOT_PULLED, Outcome, RunSpec
@@ -42,7 +44,7 @@ class _InFlight:
 def make_agent(spec: RunSpec, own: int, *, incarnation: int = 0, trial: int = 0) -> Agent:
     """The agent a run starts with, or one that comes back without its state."""
     noise = SeededLaplace(spec.seed, own + (incarnation << 32))  # another life, another stream: no draw is used twice
-    policy = make_policy(spec.algorithm_of(own), spec.policy, own, noise)
+    policy = make_policy(spec.algorithm_of(own), spec.policy, own, noise, KeyedCoins(spec.seed, own))
     liar = _liar(spec, own) if own in spec.liars else None
     return Agent(
         own,
@@ -52,6 +54,7 @@ def make_agent(spec: RunSpec, own: int, *, incarnation: int = 0, trial: int = 0)
         incarnation=incarnation,
         trial=trial,
         liar=liar,
+        weighting=Weighting.of(spec.policy.epsilon),
     )
 
 
@@ -113,12 +116,14 @@ class InMemoryNetwork:
     def _charge(self, lives: list[Agent]) -> None:
         """What one changed reward is exposed to: by one life of its agent, or by an agent that adds no noise, all."""
         epsilon, at_delta = np.zeros((2, len(self.agents)))
+        releases = 0
         for agent in lives:
             ledger = agent.policy.ledger
             pure, advanced = (ledger.epsilon_one_reward(), ledger.epsilon_one_reward(DELTA)) if ledger else _EXPOSED
             epsilon[agent.own] = max(epsilon[agent.own], pure)
             at_delta[agent.own] = max(at_delta[agent.own], advanced)
-            self.outcome.releases += ledger.releases() if ledger else 0
+            releases += ledger.releases() if ledger else 0
+        self.outcome.releases = releases
         self.outcome.epsilon, self.outcome.epsilon_at_delta = epsilon, at_delta
 
     def _running(self) -> Iterable[Agent]:

@@ -76,7 +76,10 @@ class Outcome:
     """Per agent, the composed pure ε that one changed reward is exposed to; None where nothing is noised."""
     epsilon_at_delta: NDArray[np.float64] | None = None
     """The same at δ = DELTA, by advanced composition."""
-    releases: int = 0
+    sent: NDArray[np.bool_] | None = None
+    """Which agent created a message at which trial; None where it follows from the algorithm (always, or never)."""
+    releases: int | None = 0
+    """None where nobody counted them."""
     fallbacks: int = 0
     """How often byzantine-ucb had to use the plain mean."""
     estimates: int = 0

@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from agentd.core.message import Kind
 from agentd.core.policy.base import Policy, PolicySettings
 from agentd.core.policy.byzantine_ucb import ByzantineUcb
+from agentd.core.policy.coins import Coins, KeyedCoins
 from agentd.core.policy.coop_ucb import CoopUcb
 from agentd.core.policy.dp_ucb_int import DpUcbInt
 from agentd.core.policy.private_ucb import PrivateUcb
+from agentd.core.policy.sealed import RULES, Sealed
 from agentd.core.policy.ucb1 import Ucb1
 from agentd.core.privacy.laplace import Noise
 
-__all__ = ["ALGORITHMS", "Algorithm", "Policy", "PolicySettings", "make_policy"]
+__all__ = ["ALGORITHMS", "RULES", "Algorithm", "Policy", "PolicySettings", "make_policy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +36,24 @@ class Algorithm:
     """Whether it releases noised values and keeps a ledger."""
     transcript_private: bool
     """Whether all that leaves the agent, not only one field, is private with the ledger's ε."""
-    make: Callable[[PolicySettings, int, Noise], Policy]
+    make: Callable[[PolicySettings, int, Noise, Coins], Policy]
 
 
 _ALL = (
-    Algorithm("ucb1", "every agent alone", None, False, False, lambda s, _own, _noise: Ucb1(s)),
-    Algorithm("dp-ucb-int", "every agent alone, private", None, True, False, lambda s, _own, noise: DpUcbInt(s, noise)),
-    Algorithm("coop-ucb", "cooperative, not private", Kind.TOTALS, False, False, lambda s, _own, _noise: CoopUcb(s)),
+    Algorithm("ucb1", "every agent alone", None, False, False, lambda s, _own, _noise, _coins: Ucb1(s)),
+    Algorithm(
+        "dp-ucb-int", "every agent alone, private", None, True, False, lambda s, _own, noise, _coins: DpUcbInt(s, noise)
+    ),
+    Algorithm(
+        "coop-ucb", "cooperative, not private", Kind.TOTALS, False, False, lambda s, _own, _noise, _coins: CoopUcb(s)
+    ),
     Algorithm(
         "private-ucb",
         "cooperative, noised at the source (the paper's Algorithms 1 and 2)",
         Kind.RELEASED,
         True,
         False,
-        lambda s, _own, noise: PrivateUcb(s, noise),
+        lambda s, _own, noise, _coins: PrivateUcb(s, noise),
     ),
     Algorithm(
         "byzantine-ucb",
@@ -55,7 +61,15 @@ _ALL = (
         Kind.SAMPLE,
         False,
         False,
-        lambda s, own, _noise: ByzantineUcb(s, own),
+        lambda s, own, _noise, _coins: ByzantineUcb(s, own),
+    ),
+    Algorithm(
+        "sealed",
+        "cooperative, everything that leaves an agent is private with the true ε",
+        Kind.SEALED,
+        True,
+        True,
+        Sealed,
     ),
 )
 
@@ -63,6 +77,6 @@ ALGORITHMS = {algorithm.name: algorithm for algorithm in _ALL}
 """Every algorithm by the name that `--algorithm` knows it by."""
 
 
-def make_policy(name: str, settings: PolicySettings, own: int, noise: Noise) -> Policy:
-    """A fresh policy for agent `own`."""
-    return ALGORITHMS[name].make(settings, own, noise)
+def make_policy(name: str, settings: PolicySettings, own: int, noise: Noise, coins: Coins | None = None) -> Policy:
+    """A fresh policy for agent `own`; decision coins depend on no reward, so well-known ones are as private as any."""
+    return ALGORITHMS[name].make(settings, own, noise, coins or KeyedCoins(0, own))

@@ -17,7 +17,7 @@ class PolicySettings:
 
     arms: int
     epsilon: float = 1.0
-    """Nominal privacy rate of the paper; the ledger tells the true, composed ε."""
+    """Nominal privacy rate of the paper; the ledger tells the true, composed ε. For sealed it is the true one."""
     v: float = 1.1
     """The paper's v in (1, 1.5): how fast noise grows with the pulls behind a release."""
     contamination: float = 1e-3
@@ -25,6 +25,10 @@ class PolicySettings:
     sigma: float = 0.5
     """Standard deviation of rewards that byzantine-ucb assumes."""
     estimator: str = "trimmed"
+    rule: str = "thompson"
+    """How sealed chooses: thompson or ucb."""
+    refresh: int = 100
+    """After so many trials without a message, sealed repeats one, so that a loss heals."""
 
 
 class Policy(Protocol):

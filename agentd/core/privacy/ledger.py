@@ -6,8 +6,10 @@ adds up and reports. Who is protected decides what to add:
 - One reward belongs to one arm, and a changed reward can only show in the releases of that arm. So the promise for
   one changed reward is the largest composed ε over the arms: `epsilon_one_reward`.
 - A change on every arm at once shows in all releases. Its promise is the sum over the arms: `epsilon_all_arms`.
-- Where each reward enters one release only (disjoint batches), one changed reward costs no more than the largest
-  single release: `epsilon_largest_release`. It is no promise for sums that run on from release to release.
+- Where each reward enters one release only (disjoint batches, `sealed`), one changed reward shows in one release and
+  costs what this one costs, however many others there are: parallel composition. A `disjoint` ledger therefore says
+  the largest single release for one reward, and the sum of each arm's largest for one reward on every arm. It is no
+  promise for sums that run on from release to release.
 
 The ledger speaks of released sums. Where an agent also shows counts that follow from raw rewards, as `private-ucb`
 does, those tell more than any sum of ε can say.
@@ -90,7 +92,8 @@ class Ledger:
     looking at the rewards, as with a fixed horizon.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, disjoint: bool = False) -> None:
+        self._disjoint = disjoint
         self._arms: dict[int, _Account] = {}
         self._total = _Account()
 
@@ -119,12 +122,16 @@ class Ledger:
 
     def epsilon_one_reward(self, delta: float | None = None) -> float:
         """Return the promise for one changed reward, pure or at δ: the largest over the arms."""
+        if self._disjoint:
+            return self.epsilon_largest_release()
         if delta is None:
             return max(map(self.pure_epsilon, self._arms), default=0.0)
         return max((self.advanced_epsilon(delta, arm) for arm in self._arms), default=0.0)
 
     def epsilon_all_arms(self, delta: float | None = None) -> float:
         """Return the promise for a change on every arm, pure or at δ."""
+        if self._disjoint:
+            return _upper(sum(account.largest for account in self._arms.values()))
         return self.pure_epsilon() if delta is None else self.advanced_epsilon(delta)
 
     def epsilon_largest_release(self) -> float:
@@ -149,9 +156,9 @@ class Ledger:
         return tuple((arm, *astuple(self._arms[arm])) for arm in sorted(self._arms))
 
     @classmethod
-    def restore(cls, rows: Iterable[Sequence[int]]) -> Ledger:
+    def restore(cls, rows: Iterable[Sequence[int]], *, disjoint: bool = False) -> Ledger:
         """Rebuild a ledger from its snapshot; a row that no ledger wrote is refused."""
-        ledger = cls()
+        ledger = cls(disjoint=disjoint)
         for row in rows:
             arm, account = _read_row(row)
             if arm in ledger._arms:

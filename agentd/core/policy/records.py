@@ -1,0 +1,83 @@
+"""Records of what was released of an arm, and the pool of those heard: per origin and arm the one with most pulls."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from agentd.core.message import Batch, Columns
+from agentd.core.origins import grown
+from agentd.core.privacy.sealing import SealedBatch, Weighting
+
+
+class Record(NamedTuple):
+    """All that one origin has released of one arm: N, B, A and S."""
+
+    pulls: int
+    batches: int
+    samples: int
+    """Noiseless samples that the batches are worth, in grid steps."""
+    total: int
+    """Weighted noised sum, in grid steps."""
+
+    def after(self, sealed: SealedBatch, weighting: Weighting) -> Record:
+        """The record with one more batch."""
+        return Record(
+            self.pulls + sealed.pulls,
+            self.batches + 1,
+            self.samples + weighting.samples(sealed.pulls),
+            self.total + weighting.weighed(sealed),
+        )
+
+
+NOTHING = Record(0, 0, 0, 0)
+
+_PULLS, _SAMPLES, _TOTAL = 0, 2, 3
+
+
+class RecordPool:
+    """The largest record per origin and arm, and their sums per arm."""
+
+    def __init__(self, arms: int) -> None:
+        self.samples = [0] * arms
+        """ΣA per arm over the origins heard."""
+        self.sums = [0] * arms
+        """ΣS per arm."""
+        self.origins = 0
+        """How many origins were heard, hellos included."""
+        self.held = np.zeros((0, arms, len(NOTHING)), dtype=np.int64)
+        """The records themselves: row of the origin, arm, field."""
+        self._heard = np.zeros(0, dtype=np.int64)
+
+    def replace(self, batch: Batch, rows: Columns) -> bool:
+        """Take in records; whether any of them said more than what was held."""
+        self._make_room(rows)
+        self._greet(rows)
+        news = False
+        for row, (arm, *fields) in zip(rows.tolist(), batch.body.tolist(), strict=True):
+            held = self.held[row, arm].tolist()
+            if fields[_PULLS] > held[_PULLS]:
+                self.held[row, arm] = fields
+                self.samples[arm] += fields[_SAMPLES] - held[_SAMPLES]
+                self.sums[arm] += fields[_TOTAL] - held[_TOTAL]
+                news = True
+        return news
+
+    def forget(self, rows: Columns) -> None:
+        """Drop the records of some origins; that they were heard stays."""
+        self._make_room(rows)
+        for row in rows.tolist():
+            for arm, held in enumerate(self.held[row].tolist()):
+                self.samples[arm] -= held[_SAMPLES]
+                self.sums[arm] -= held[_TOTAL]
+        self.held[rows] = 0
+
+    def _greet(self, rows: Columns) -> None:
+        self._heard[rows] = 1
+        self.origins = int(np.count_nonzero(self._heard))
+
+    def _make_room(self, rows: Columns) -> None:
+        if len(rows) and (top := int(rows.max())) >= len(self._heard):
+            self._heard = grown(self._heard, 2 * (top + 1))
+            self.held = grown(self.held, 2 * (top + 1))

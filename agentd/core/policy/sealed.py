@@ -1,0 +1,159 @@
+"""sealed: one release per reward, every decision from released values; the whole transcript is ε-private.
+
+Per arm an agent holds an open batch (secret) and what it has released: N pulls in B closed batches that are worth A
+noiseless samples, with the weighted noised sum S. It closes a batch when everybody doing the same would double what the
+group knows about the arm, releases it once with discrete Laplace noise of scale 1/ε, and publishes the arm's cumulative
+record (arm, N, B, A, S). Receivers keep the record with the largest N per origin and arm, so loss, repetition and order
+do not matter. Arms are chosen from records alone, the agent's own among them.
+
+Why it is private. Fix everything but one reward of one agent, and let an observer see all that the agent ever emits
+(records, when they came, every arm it pulled) while all other agents may be in league and send what they like.
+
+1. Write the probability of a transcript as a product over rounds, each factor conditioned on the transcript so far.
+2. Which arm is pulled, which batch a reward goes into and when a batch closes are functions of released values, of
+   messages received, of public ids and counts and of coins independent of rewards. Given the transcript so far, these
+   factors are equal for both inputs; and the transcript itself tells which batch holds the changed reward.
+3. Batches are disjoint and each is released once (parallel composition): exactly one factor changes, the noise of that
+   one batch. A reward moves its sum by at most one unit (sensitivity 1), so by the Laplace mechanism the factor changes
+   by at most e^ε. If the batch never closes, nothing changes at all. Forwarding, pooling and weighting are
+   post-processing.
+4. So the ratio of the two probabilities is at most e^ε for every transcript: pure ε-differential privacy, whatever γ, T
+   and M are. By group privacy r rewards of one person cost r·ε.
+
+What the code keeps to make this true: rewards are clamped as they are added; the open sum is read in one place only,
+`OpenBatch.seal`; nothing ever flushes an open batch, also not at the end; noise and decision coins have separate
+sources. A liar's batches hold what it tells, so it believes its own lies: it has no other data.
+"""
+
+from __future__ import annotations
+
+import math
+
+from agentd.core.grid import UNIT
+from agentd.core.message import Batch, Columns, Kind
+from agentd.core.policy.base import PolicySettings
+from agentd.core.policy.coins import Coins
+from agentd.core.policy.records import NOTHING, RecordPool
+from agentd.core.privacy.laplace import Noise
+from agentd.core.privacy.ledger import Ledger, Release
+from agentd.core.privacy.sealing import OpenBatch, Weighting
+
+RULES = ("thompson", "ucb")
+"""How an arm is chosen from records: a draw around each mean, or the largest upper bound."""
+
+VARIANCE = UNIT / 4.0
+"""c/4 for c = 1: variance of one effective sample, on the grid. c = ½ is better on average for short runs, but now and
+then it never comes back to the best arm."""
+UCB_WIDTH = 0.6 * UNIT / 2.0
+
+
+class Sealed:
+    """Thompson sampling (or UCB) on released records only."""
+
+    def __init__(self, settings: PolicySettings, own: int, noise: Noise, coins: Coins) -> None:
+        arms = settings.arms
+        self._order = [(own + step) % arms for step in range(arms)]
+        self._thompson = settings.rule == "thompson"
+        self._refresh = settings.refresh
+        self._weighting = Weighting.of(settings.epsilon)
+        self._noise = noise
+        self._coins = coins
+        self._open = [OpenBatch() for _ in range(arms)]
+        self._own = [NOTHING] * arms
+        self._pool = RecordPool(arms)
+        self._arm: int | None = None
+        self._body: list[int] | None = None
+        self._told_at: int | None = None
+        self._repeated = 0
+        self.ledger = Ledger(disjoint=True)
+
+    def choose(self, trial: int) -> int:
+        """The arm that the records speak for; without news since the last choice, the same again."""
+        if self._arm is None:
+            self._arm = self._decide(trial)
+        return self._arm
+
+    def observe(self, trial: int, arm: int, reward: int, told: int) -> None:  # noqa: ARG002
+        """Add the reward to the arm's open batch; close the batch if the group would double its knowledge that way."""
+        batch = self._open[arm]
+        batch.add(told)
+        record = None
+        if self._is_due(arm, batch.pulls):
+            record = self._close(trial, arm)
+        elif self._told_at is None or trial - self._told_at >= self._refresh:
+            record = self._repetition()
+        self._body = record
+        if record is not None:
+            self._told_at = trial
+
+    def body(self) -> tuple[Kind, list[int]] | None:
+        """The record of the arm whose batch has just closed, now and then an older one again; first of all a hello."""
+        return None if self._body is None else (Kind.SEALED, self._body)
+
+    def learn(self, batch: Batch, rows: Columns) -> None:
+        """Keep the records that say more than the ones held."""
+        if batch.kind is Kind.SEALED and self._pool.replace(batch, rows):
+            self._arm = None
+
+    def forget(self, rows: Columns) -> None:
+        """Drop what is held of the origins."""
+        self._pool.forget(rows)
+        self._arm = None
+
+    def _is_due(self, arm: int, pulls: int) -> bool:
+        """Whether a batch of so many pulls, closed by every origin heard, would double what is known about the arm."""
+        group = self._pool.origins + 1
+        known = self._own[arm].samples + self._pool.samples[arm]
+        return group * self._weighting.samples(pulls) >= max(least_samples(len(self._open), group), known)
+
+    def _close(self, trial: int, arm: int) -> list[int]:
+        batch, weighting = self._open[arm], self._weighting
+        self.ledger.record(Release(arm, trial, batch.pulls, weighting.scale))
+        sealed = batch.seal(self._noise, arm, weighting.scale)
+        self._own[arm] = self._own[arm].after(sealed, weighting)
+        self._arm = None
+        return [arm, *self._own[arm]]
+
+    def _repetition(self) -> list[int]:
+        """What was released of the next arm that has anything, in turn; a hello while there is none."""
+        arms = len(self._own)
+        for step in range(arms):
+            arm = (self._repeated + step) % arms
+            if self._own[arm].pulls:
+                self._repeated = arm + 1
+                return [arm, *self._own[arm]]
+        return [0, *NOTHING]
+
+    def _decide(self, trial: int) -> int:
+        samples = [own.samples + others for own, others in zip(self._own, self._pool.samples, strict=True)]
+        for arm in self._order:  # each agent begins elsewhere, so that together they try all arms at once
+            if not samples[arm]:
+                return arm
+        sums = [own.total + others for own, others in zip(self._own, self._pool.sums, strict=True)]
+        if self._thompson:
+            indices = thompson(sums, samples, self._coins.gauss(trial, len(sums)))
+        else:
+            indices = upper_bounds(sums, samples)
+        return indices.index(max(indices))
+
+
+def least_samples(arms: int, group: int) -> int:
+    """min(8K, 4m) samples on the grid: how much the first batches of an arm are to be worth, taken together."""
+    return min(8 * arms, 4 * group) * UNIT
+
+
+def thompson(sums: list[int], samples: list[int], coins: list[float]) -> list[float]:
+    """S/A + √(c/(4A))·gauss per arm; only operations that IEEE 754 rounds correctly, so every engine agrees."""
+    return [
+        total / known + math.sqrt(VARIANCE / known) * coin
+        for total, known, coin in zip(sums, samples, coins, strict=True)
+    ]
+
+
+def upper_bounds(sums: list[int], samples: list[int]) -> list[float]:
+    """S/A + √(0.6·ln(1 + ΣA/A)/(2A)) per arm."""
+    everything = sum(samples)
+    return [
+        total / known + math.sqrt(UCB_WIDTH * math.log(1.0 + everything / known) / known)
+        for total, known in zip(sums, samples, strict=True)
+    ]

@@ -1,0 +1,178 @@
+"""sealed for all agents of several runs at once; `agentd.core.policy.sealed` says what it does and why.
+
+What follows from a batch's pulls is read from tables that the core's own integer arithmetic filled, and what follows
+from a batch's noised sum is computed by the core itself: batches close rarely. Coins are drawn from the same streams.
+A repeated record tells nobody anything new, because here nothing is lost: it only counts as a message.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentd.core.chance import Purpose, Rekeyed
+from agentd.core.policy.sealed import UCB_WIDTH, VARIANCE, least_samples
+from agentd.core.privacy.sealing import SealedBatch, Weighting
+from agentd.simulate.columns import Floats, Ints, Layout, best_of, laplace, noise_keys
+from agentd.simulate.draws import UnitNoise
+from agentd.simulate.spec import RunSpec
+from agentd.simulate.spread import Spread
+
+Mask = NDArray[np.bool_]
+
+
+class TogetherSealed:
+    """sealed: everybody decides on what everybody has released."""
+
+    def __init__(self, layout: Layout) -> None:
+        policy = layout.specs[0].policy
+        self._layout = layout
+        self._thompson = policy.rule == "thompson"
+        self._refresh = policy.refresh
+        self._weighting = Weighting.of(policy.epsilon)
+        self._worth = np.array([self._weighting.samples(pulls) for pulls in range(layout.rounds + 1)], dtype=np.int64)
+        self._noise = UnitNoise(noise_keys(layout))
+        self._coins = _Coins(layout)
+        self._group = _Group(layout)
+        self._first = np.tile(np.arange(layout.agents), layout.runs) % layout.arms
+        self._open, self._secret = layout.integers(), layout.integers()
+        self._samples, self._sums = layout.zeros(), layout.zeros()
+        self._arm = np.zeros(layout.width, dtype=np.int64)
+        self._news = np.ones(layout.width, dtype=np.bool_)
+        # Samples travel in the first rows, sums in rows of their own below.
+        self._spread = Spread(layout.specs, 2 * layout.arms)
+        self._arrived = np.zeros((1, 2 * layout.arms, layout.runs, layout.agents))
+        self.releases = np.zeros(layout.width, dtype=np.int64)
+        """Batches closed, per agent."""
+        self.sent = np.zeros((layout.rounds, layout.width), dtype=np.bool_)
+        """Who created a message at which trial."""
+        self._told_at = np.full(layout.width, -self._refresh, dtype=np.int64)
+
+    def choose(self, trial: int) -> Ints:
+        """Decide anew where there is news; repeat the arm elsewhere."""
+        who = self._news.nonzero()[0]
+        if len(who):
+            self._arm[who] = self._decide(trial, who)
+            self._news[who] = False
+        return self._arm.copy()
+
+    def observe(self, trial: int, arm: Ints, place: Ints, reward: Ints, told: Ints) -> None:  # noqa: ARG002
+        """Add to the open batches, close those that are due, say so, and take in what arrives before the next trial."""
+        pulls = self._open[place] + 1
+        self._open[place] = pulls
+        self._secret[place] += told
+        group, least = self._group.at(trial)
+        closing = group * self._worth[pulls] >= np.maximum(least, self._samples.ravel()[place])
+        self._note_messages(trial, closing)
+        said = np.zeros(2 * self._samples.size)
+        where = place[closing]
+        if len(where):
+            self._close(where, said)
+            self._news[closing] = True
+            self.releases[closing] += 1
+        samples_rows = self._layout.active(arm[closing], self._layout.arms, closing.nonzero()[0])
+        active = [rows + [row + self._layout.arms for row in rows] for rows in samples_rows]
+        self._spread.say(trial, said.reshape(self._arrived.shape[1:]), active)
+        self._hear(trial + 1)
+
+    def _note_messages(self, trial: int, closing: Mask) -> None:
+        telling = closing | (trial - self._told_at >= self._refresh)
+        self._told_at[telling] = trial
+        self.sent[trial - 1] = telling
+
+    def _close(self, where: Ints, said: Floats) -> None:
+        """Seal the open batches at these places of (arm, agent); what they add to the records is said."""
+        noised = self._secret[where] + laplace(self._noise, where, np.float64(self._weighting.scale))
+        pulls = self._open[where]
+        batches = zip(pulls.tolist(), noised.tolist(), strict=True)
+        weighed = [self._weighting.weighed(SealedBatch(number, total)) for number, total in batches]
+        said[where] = self._worth[pulls]
+        said[where + self._samples.size] = weighed
+        self._samples.ravel()[where] += said[where]
+        self._sums.ravel()[where] += said[where + self._samples.size]
+        self._open[where] = self._secret[where] = 0
+
+    def _hear(self, trial: int) -> None:
+        arms = self._layout.arms
+        self._arrived.fill(0.0)
+        self._spread.arrive(trial, self._arrived)
+        samples = self._arrived[0, :arms].reshape(self._samples.shape)
+        if not samples.any():
+            return
+        self._samples += samples
+        self._sums += self._arrived[0, arms:].reshape(self._sums.shape)
+        self._news |= samples.any(axis=0)
+
+    def _decide(self, trial: int, who: Ints) -> Ints:
+        samples, sums = self._samples[:, who], self._sums[:, who]
+        unknown = samples == 0.0
+        arm = np.empty(len(who), dtype=np.int64)
+        fresh = unknown.any(axis=0)
+        if fresh.any():
+            arm[fresh] = self._first_unknown(unknown[:, fresh], who[fresh])
+        known = ~fresh
+        if known.any():
+            arm[known] = best_of(self._indices(trial, samples[:, known], sums[:, known], who[known]))
+        return arm
+
+    def _first_unknown(self, unknown: Mask, who: Ints) -> Ints:
+        """The first arm without samples, each agent beginning at its own."""
+        arms = self._layout.arms
+        order = (self._first[who] + np.arange(arms)[:, np.newaxis]) % arms
+        turn = np.take_along_axis(unknown, order, axis=0).argmax(axis=0)
+        chosen: Ints = (self._first[who] + turn) % arms
+        return chosen
+
+    def _indices(self, trial: int, samples: Floats, sums: Floats, who: Ints) -> Floats:
+        if self._thompson:
+            spread = np.sqrt(VARIANCE / samples)
+            spread *= self._coins.at(trial, who)
+            return sums / samples + spread
+        share = 1.0 + samples.sum(axis=0) / samples
+        # The same logarithm as the core's: numpy's own may differ in the last bit.
+        log = np.array([math.log(value) for value in share.ravel().tolist()]).reshape(share.shape)
+        return sums / samples + np.sqrt(UCB_WIDTH * log / samples)
+
+
+class _Group:
+    """How many origins each agent has heard before each trial: hellos travel a hop per round, up to γ hops."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._reach = [min(spec.gamma, spec.network.diameter) for spec in layout.specs]
+        self._last = max(self._reach) + 1
+        self._latest: tuple[Ints, Ints] | None = None
+
+    def at(self, trial: int) -> tuple[Ints, Ints]:
+        """Per agent the origins heard, itself included, and the least samples that its first batches aim for."""
+        if trial <= self._last or self._latest is None:
+            runs = zip(self._layout.specs, self._reach, strict=True)
+            group = np.concatenate([_heard(spec, min(reach, trial - 1)) for spec, reach in runs])
+            least = np.array([least_samples(self._layout.arms, origins) for origins in group.tolist()], dtype=np.int64)
+            self._latest = group, least
+        return self._latest
+
+
+def _heard(spec: RunSpec, hops: int) -> Ints:
+    """How many agents are within so many hops of each, itself included."""
+    heard: Ints = np.count_nonzero(spec.network.distances <= hops, axis=1).astype(np.int64)
+    return heard
+
+
+class _Coins:
+    """The decision coins of all agents of all runs."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._arms = layout.arms
+        self._keys = [(spec.seed, agent) for spec in layout.specs for agent in range(layout.agents)]
+        self._rekeyed = Rekeyed()
+
+    def at(self, trial: int, who: Ints) -> Floats:
+        """Per arm and agent, the coins of this trial."""
+        drawn = np.empty((len(who), self._arms))
+        for row, one in enumerate(who.tolist()):
+            seed, agent = self._keys[one]
+            self._rekeyed.at(seed, Purpose.COIN, agent, trial).standard_normal(out=drawn[row])
+        return drawn.T
