@@ -22,6 +22,7 @@ from agentd.core.origins import MAX_ORIGINS
 from agentd.core.policy import ALGORITHMS, PolicySettings, make_policy
 from agentd.core.policy.byzantine_ucb import ByzantineUcb
 from agentd.core.policy.private_ucb import extrapolated
+from agentd.core.policy.sealed import Sealed
 from agentd.core.privacy.laplace import SeededLaplace
 
 unhurried = settings(deadline=None, max_examples=60)
@@ -55,6 +56,8 @@ def statistics(agent: Agent) -> Any:
     policy: Any = agent.policy
     if isinstance(policy, ByzantineUcb):
         return policy._samples
+    if isinstance(policy, Sealed):
+        return policy._pool.samples, policy._pool.sums
     return (policy._pool.counts, policy._pool.sums) if hasattr(policy, "_pool") else ()
 
 
@@ -170,8 +173,9 @@ def plausible_batches(draw: st.DrawFn) -> Batch:
     kind, rows, seed = draw(st.sampled_from(Kind)), draw(st.integers(0, 6)), draw(st.integers(0, 1 << 64))
     batch = hostile_batch(kind, body_width(kind, ARMS), rows, 0, seed)
     chance = np.random.Generator(np.random.Philox(seed))
-    honest = np.concatenate([frame.body for frame in told_by(9, SPEAKS[kind], 60)])[chance.integers(0, 60, size=rows)]
-    batch.body[:] = np.where(chance.random((rows, 1)) < 0.5, batch.body, honest)
+    honest = np.concatenate([frame.body for frame in told_by(9, SPEAKS[kind], 60)])
+    said = honest[chance.integers(0, len(honest), size=rows)]
+    batch.body[:] = np.where(chance.random((rows, 1)) < 0.5, batch.body, said)
     batch.head[:, :3] = chance.integers([0, 0, 1], [10, 2, 61], size=(rows, 3))
     batch.head[:, 3:] = 3
     return batch
@@ -219,9 +223,8 @@ def test_impossible_messages_change_nothing_even_under_honest_names(
     victim, control = agent_running(algorithm), agent_running(algorithm)
     forged = [spoil(batch, way, latest_trial=30) for batch, way in hostile]
     for trial in range(30):
-        honest = (
-            [frames[trial] for frames in (told_by(origin, algorithm, 30) for origin in HONEST)] if trial < 3 else []
-        )
+        told = [told_by(origin, algorithm, 30)[trial : trial + 1] for origin in HONEST] if trial < 3 else []
+        honest = [frame for frames in told for frame in frames]
         victim.receive([*honest, *(batch for batch in forged if chance.random() < 0.3)], latest_trial=30)
         control.receive(honest, latest_trial=30)
     assert statistics(victim) == statistics(control)
