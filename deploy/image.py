@@ -129,12 +129,15 @@ def build_image(
     with tempfile.TemporaryDirectory(prefix="agentd-image-") as place:
         context = Path(place) / "context"
         house = context / "wheelhouse"
-        house.mkdir(parents=True)
+        own = house / "app"  # apart, so that a change in agentd leaves the layer of its dependencies as it was
+        own.mkdir(parents=True)
         with _step("wheels", built, quiet):
-            wheel = wheelhouse.build_wheel(source, house, Path(place))
+            wheel = wheelhouse.build_wheel(source, own, Path(place))
             cache = wheelhouse.default_cache(target)
             wheelhouse.fill(house, wheel, target, extras=extras, cache=cache, only=wheels, fresh=fresh)
-        shutil.copy(source / "Dockerfile", context)
+        (house / wheel.name).unlink()  # pip copies what it is asked about
+        for name in ("Dockerfile", "pyproject.toml"):
+            shutil.copy(source / name, context)
         with _step("image", built, quiet):
             _docker_build(docker, built, context, extras=extras, revision=_revision(source))
     _remove_superseded(docker)
@@ -185,14 +188,14 @@ def _pull(docker: Docker, name: str) -> str:
 
 def _docker_build(docker: Docker, built: Built, context: Path, *, extras: str, revision: str) -> None:
     arguments = {"BASE_IMAGE": built.base, "EXTRAS": extras, "VERSION": __version__, "REVISION": revision}
-    command = ["build", "--network=none", "--tag", built.tag, "--label", f"{LABEL}=image"]
+    command = ["build", "--network=none", "--tag", built.tag]
     command += [word for name, value in arguments.items() for word in ("--build-arg", f"{name}={value}")]
     docker.run([*command, str(context)], timeout_s=BUILD_S, environment=_builder(docker))
 
 
 def _remove_superseded(docker: Docker) -> None:
-    """Remove images of ours that lost their tag; the newest build stage stays, as the next build's cache."""
-    for role, kept in (("image", 0), ("build", 1)):
+    """Remove images of ours that lost their tag; the newest build stages stay, as the next build's cache."""
+    for role, kept in (("image", 0), ("build", 2)):
         labels = ["--filter", "dangling=true", "--filter", f"label={LABEL}={role}"]
         for name in docker.run(["image", "ls", "--quiet", *labels]).stdout.split()[kept:]:
             docker.run(["image", "rm", name], check=False)  # one that a container still uses stays
