@@ -64,7 +64,7 @@ class Hands(Protocol):
 class LocalHands:
     """Processes of this machine: the supervisor kills and restarts, because it must know what it misses."""
 
-    writes_down = ("kill", "restart")
+    writes_down: Collection[str] = ("kill", "restart")
 
     def __init__(self, testbed: Testbed) -> None:
         self._run_dir = testbed.run_dir
@@ -107,7 +107,7 @@ class Chaos:
         if not testbed.is_running():
             raise ConfigurationError(f"no testbed is running in {testbed.run_dir}; see agentd ps")
         self._testbed = testbed
-        self._hands = hands if hands is not None else LocalHands(testbed)
+        self._hands = hands if hands is not None else _hands_on(testbed)
 
     def to_agents(self, verb: str, agents: Side) -> list[dict[str, Any]]:
         """Kill, restart, pause, resume, disconnect or reconnect agents, one after the other."""
@@ -192,6 +192,14 @@ class Chaos:
         """What the supervisor wrote down of it."""
         found = [one for one in faults.read_faults(self._testbed.run_dir) if one.get("verb") == fault.verb]
         return found[-1] if found else {"verb": fault.verb, "what": fault.what, "agents": list(fault.agents)}
+
+
+def _hands_on(testbed: Testbed) -> Hands:
+    if not testbed.project:
+        return LocalHands(testbed)
+    from deploy.chaos_containers import ContainerHands
+
+    return ContainerHands(testbed)
 
 
 _PAST = {

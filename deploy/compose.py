@@ -88,7 +88,7 @@ def compose_document(plan: Plan, part: EnvironmentPart, seed: int | None, housin
             agent_service(plan, settings.id, housing)
             | {
                 "depends_on": {ENVIRONMENT: {"condition": "service_healthy"}},
-                "extra_hosts": [f"{name}:{_address_of(name, housing.subnet)}" for name in who],
+                "extra_hosts": [f"{name}:{address_of(name, housing.subnet)}" for name in who],
             }
             | _own_address(settings.id, housing)
         )
@@ -177,10 +177,10 @@ def _part_of(housing: Housing, directory: str) -> dict[str, Any]:
 
 def _own_address(agent: int | None, housing: Housing) -> dict[str, Any]:
     name = ENVIRONMENT if agent is None else agent_name(agent)
-    return {"networks": {NETWORK: {"ipv4_address": _address_of(name, housing.subnet)}}}
+    return {"networks": {NETWORK: {"ipv4_address": address_of(name, housing.subnet)}}}
 
 
-def _address_of(name: str, subnet: IPv4Network) -> str:
+def address_of(name: str, subnet: IPv4Network) -> str:
     """The environment's address comes first, then the agents' by their ids."""
     place = 0 if name == ENVIRONMENT else 1 + int(name.removeprefix(agent_name(0)[:-1]))
     return str(subnet[_FIRST_HOST + place])

@@ -37,6 +37,9 @@ GIVE_UP_AFTER_S = 60.0
 
 GHOST_S = 5.0
 """How long to ask again while another connection speaks for us; a broken one is missed after about 3 s."""
+OWN_GHOST_S = 20.0
+"""The same for an agent that was welcome before: behind a network that was gone for a while, its own old connection is
+missed only when TCP gives it up."""
 ASK_AGAIN_S = 0.5
 
 _OPERATORS_FAULT = {Refusal.VERSION, Refusal.UNKNOWN_AGENT, Refusal.DUPLICATE_AGENT}
@@ -91,11 +94,15 @@ class BanditClient:
     async def _ask(self, request: Request, timeout_s: float) -> Reply:
         started = time.monotonic()
         patience = FIRST_PATIENCE_S
+        ghost_until = None  # counted from the first refusal: before it, the environment may have been out of reach
         while True:
             self._send(request)
             reply = await self._answer(request, min(time.monotonic() + patience, started + timeout_s))
             if isinstance(reply, Refused):
-                await self._let_the_other_go(reply, started + min(timeout_s, GHOST_S))
+                if ghost_until is None:
+                    ghost_s = GHOST_S if isinstance(request, Hello) else OWN_GHOST_S
+                    ghost_until = time.monotonic() + min(timeout_s, ghost_s)
+                await self._let_the_other_go(reply, ghost_until)
                 continue
             if reply is not None:
                 return reply

@@ -206,6 +206,17 @@ async def test_a_broken_connection_of_our_own_is_outwaited(client: BanditClient,
     assert len(events(log_file, "another connection speaks for this agent, asking again")) == 2
 
 
+async def test_our_own_old_connection_is_outwaited_after_the_network_was_gone(
+    client: BanditClient, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Silence first, for longer than a ghost is usually waited for; then it speaks for us for a while."""
+    monkeypatch.setattr("agentd.shell.bandit.FIRST_PATIENCE_S", 0.2)
+    monkeypatch.setattr("agentd.shell.bandit.GHOST_S", 0.1)
+    ghost: list[EnvironmentMessage | bytes] = [Refused(Refusal.DUPLICATE_AGENT, "agent 3 is already connected")]
+    with StandIn(address, Scripted([], ghost, ghost, [Reward(1, 0, 5)])):
+        assert await client.pull(3, 1, 0) == 5
+
+
 async def test_another_agent_of_the_same_id_is_a_mistake_of_the_operator(
     client: BanditClient, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
