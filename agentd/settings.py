@@ -17,7 +17,7 @@ from agentd.core.chance import SEED_LIMIT
 from agentd.core.estimate import ESTIMATORS
 from agentd.core.lies import Attack
 from agentd.core.message import MAX_AGENT_ID, MAX_ARMS, MAX_INCARNATION, MAX_LIFETIME, MAX_TRIAL
-from agentd.core.policy import ALGORITHMS, PolicySettings
+from agentd.core.policy import ALGORITHMS, RULES, PolicySettings
 from agentd.errors import SettingsError
 
 REWARDS = ("bernoulli", "beta", "uniform", "normal")
@@ -54,6 +54,8 @@ class TestbedSettings:
     v: float = 1.1
     sigma: float = 0.5
     estimator: str = "trimmed"
+    rule: str = "thompson"
+    refresh: int = 100
     byzantine: int = 0
     contamination: float = 1e-3
     attack: str = "worst"
@@ -79,6 +81,8 @@ class TestbedSettings:
             contamination=self.contamination,
             sigma=self.sigma,
             estimator=self.estimator,
+            rule=self.rule,
+            refresh=self.refresh,
         )
 
     def lifetime(self, diameter: int) -> int:
@@ -149,6 +153,10 @@ def _algorithm_faults(s: TestbedSettings) -> Iterator[str]:
         yield f"--sigma must be positive and finite, got {s.sigma}"
     if s.estimator not in ESTIMATORS:
         yield f"unknown estimator {s.estimator!r}; choose one of {', '.join(ESTIMATORS)}"
+    if s.rule not in RULES:
+        yield f"unknown rule {s.rule!r}; choose one of {', '.join(RULES)}"
+    if not 1 <= s.refresh <= MAX_TRIAL:
+        yield f"--refresh must be in 1…{MAX_TRIAL} rounds, got {s.refresh}"
 
 
 def _head_count_faults(s: TestbedSettings) -> Iterator[str]:
@@ -192,6 +200,8 @@ class AgentSettings:
     v: float = 1.1
     sigma: float = 0.5
     estimator: str = "trimmed"
+    rule: str = "thompson"
+    refresh: int = 100
     contamination: float = 1e-3
     lies: bool = False
     attack: str = "worst"
@@ -229,6 +239,8 @@ class AgentSettings:
             contamination=self.contamination,
             sigma=self.sigma,
             estimator=self.estimator,
+            rule=self.rule,
+            refresh=self.refresh,
         )
 
     def _faults(self) -> Iterator[str]:
@@ -321,6 +333,8 @@ def _knob_faults(s: AgentSettings) -> Iterator[str]:
             v=s.v,
             sigma=s.sigma,
             estimator=s.estimator,
+            rule=s.rule,
+            refresh=s.refresh,
             contamination=s.contamination,
             attack=s.attack,
         )

@@ -182,6 +182,8 @@ def _agent(scenario: Scenario, own: int, places: Places, pace: Pace) -> AgentSet
         v=settings.v,
         sigma=settings.sigma,
         estimator=settings.estimator,
+        rule=settings.rule,
+        refresh=settings.refresh,
         contamination=settings.contamination,
         lies=own in spec.liars,
         attack=settings.attack,

@@ -48,6 +48,8 @@ TESTBED_FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"v": 1.5}, "--v must lie strictly between 1 and 1.5, got 1.5"),
     ({"sigma": 0.0}, "--sigma must be positive and finite, got 0.0"),
     ({"sigma": INF}, "--sigma must be positive and finite, got inf"),
+    ({"rule": "greedy"}, "unknown rule 'greedy'; choose one of thompson, ucb"),
+    ({"refresh": 0}, "--refresh must be in 1…1073741823 rounds, got 0"),
     ({"estimator": "median"}, "unknown estimator 'median'; choose one of trimmed, winsorised, clipped"),
     ({"byzantine": 21}, "--byzantine must be in 0…20 (the number of agents), got 21"),
     ({"byzantine": -1}, "--byzantine must be in 0…20 (the number of agents), got -1"),

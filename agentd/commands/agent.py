@@ -9,7 +9,7 @@ import click
 
 from agentd.commands.options import FROM_ENVIRONMENT, config_option
 from agentd.core.estimate import ESTIMATORS
-from agentd.core.policy import ALGORITHMS
+from agentd.core.policy import ALGORITHMS, RULES
 from agentd.settings import CLOCKS, LOG_LEVELS, AgentSettings
 
 
@@ -41,10 +41,12 @@ class Peers(click.ParamType):  # type: ignore[type-arg]
 @click.option("--algorithm", type=click.Choice(list(ALGORITHMS)), default="private-ucb", show_default=True)
 @click.option("--gamma", type=int, default=2, show_default=True, help="Hops that messages of this agent live.")
 @click.option("--rounds", type=int, help="Pulls to make.  [default: as many as the environment allows]")
-@click.option("--epsilon", type=float, default=1.0, show_default=True, help="Nominal ε of the paper, a rate.")
+@click.option("--epsilon", type=float, default=1.0, show_default=True, help="sealed: ε per reward. Else a rate.")
 @click.option("--v", type=float, default=1.1, show_default=True, help="The paper's v in (1, 1.5).")
 @click.option("--sigma", type=float, default=0.5, show_default=True, help="Reward deviation byzantine-ucb assumes.")
 @click.option("--estimator", type=click.Choice(list(ESTIMATORS)), default="trimmed", show_default=True)
+@click.option("--rule", type=click.Choice(RULES), default="thompson", show_default=True, help="How sealed chooses.")
+@click.option("--refresh", type=int, default=100, show_default=True, help="sealed: silent rounds before a repetition.")
 @click.option("--contamination", type=float, default=1e-3, show_default=True, help="Share of lies to prepare for.")
 @click.option("--clock", type=click.Choice(CLOCKS), default="lockstep", show_default=True, help="Rounds, or own pace.")
 @click.option(

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from agentd.core.estimate import ESTIMATORS
-from agentd.core.policy import ALGORITHMS
+from agentd.core.policy import ALGORITHMS, RULES
 from agentd.errors import ConfigurationError
 from agentd.settings import REWARDS, TestbedSettings
 
@@ -166,7 +166,8 @@ _TESTBED_OPTIONS = (
         type=float,
         default=_DEFAULT.epsilon,
         show_default=True,
-        help="The paper's nominal ε. It is a rate; the summary reports the ε that was really spent.",
+        help="sealed: the ε of each reward, whatever is observed for however long. Elsewhere the paper's nominal ε, "
+        "which is a rate; the summary reports the ε that was really spent.",
     ),
     click.option(
         "--v", type=float, default=_DEFAULT.v, show_default=True, help="The paper's v in (1, 1.5): noise per release."
@@ -184,6 +185,20 @@ _TESTBED_OPTIONS = (
         default=_DEFAULT.estimator,
         show_default=True,
         help="The robust mean of byzantine-ucb.",
+    ),
+    click.option(
+        "--rule",
+        type=click.Choice(RULES),
+        default=_DEFAULT.rule,
+        show_default=True,
+        help="How sealed chooses an arm from what was released: by a draw around each mean, or by an upper bound.",
+    ),
+    click.option(
+        "--refresh",
+        type=int,
+        default=_DEFAULT.refresh,
+        show_default=True,
+        help="Rounds without a message after which sealed repeats one, so that a lost one is made good.",
     ),
     click.option(
         "--byzantine",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from agentd.commands.scenario import Scenario
 from agentd.commands.version import versions
-from agentd.core.policy import ALGORITHMS
+from agentd.core.policy import ALGORITHMS, Algorithm
 from agentd.environment.regret import group_regret
 from agentd.simulate.spec import DELTA, Outcome
 
@@ -87,11 +88,18 @@ def privacy(scenario: Scenario, outcome: Outcome) -> dict[str, Any]:
         "epsilon_at_delta": at_delta,
         "delta": DELTA,
         "nominal_epsilon": scenario.settings.epsilon if noised else None,
-        "mechanism": "discrete Laplace" if noised else "none",
+        "mechanism": _mechanism(algorithms),
         "releases": outcome.releases,
         "transcript_private": all(algorithm.transcript_private for algorithm in algorithms),
         "note": NOT_PRIVATE if scenario.reproducible else "",
     }
+
+
+def _mechanism(algorithms: Sequence[Algorithm]) -> str:
+    if not any(algorithm.noised for algorithm in algorithms):
+        return "none"
+    sealed = all(algorithm.transcript_private for algorithm in algorithms)
+    return "discrete Laplace, one release per reward" if sealed else "discrete Laplace"
 
 
 def table(summary: dict[str, Any], place: Path) -> str:
@@ -102,13 +110,22 @@ def table(summary: dict[str, Any], place: Path) -> str:
         f"messages          {summary['messages']:,} ({summary['bytes']:,} bytes)",
     ]
     if spent["mechanism"] != "none":
-        lines.append(
-            f"privacy spent     ε = {spent['per_agent_epsilon']:.3g} per reward "
-            f"({spent['epsilon_at_delta']:.3g} at δ = {spent['delta']:g}), nominal {spent['nominal_epsilon']:g}"
-        )
-        lines.append("                  of the noised sums only; the counts beside them are not private")
+        lines += _spent_lines(spent)
     if summary["dropped"]:
         lines.append("dropped           " + ", ".join(f"{why} {n}" for why, n in summary["dropped"].items()))
     lines.append(f"took              {summary['wall_s']:.2f} s")
     lines.append(f"written to        {place}")
     return "\n".join(lines)
+
+
+def _spent_lines(spent: dict[str, Any]) -> list[str]:
+    if spent["transcript_private"]:
+        return [
+            f"privacy spent     ε = {spent['per_agent_epsilon']:.3g} per reward, against any set of other agents,",
+            "                  of everything that leaves an agent; r rewards of one person cost r·ε",
+        ]
+    return [
+        f"privacy spent     ε = {spent['per_agent_epsilon']:.3g} per reward "
+        f"({spent['epsilon_at_delta']:.3g} at δ = {spent['delta']:g}), nominal {spent['nominal_epsilon']:g}",
+        "                  of the noised sums only; the counts beside them are not private",
+    ]

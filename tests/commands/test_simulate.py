@@ -99,7 +99,9 @@ def test_the_summary_says_what_privacy_was_spent(simulate: Simulate, algorithm: 
     assert privacy["transcript_private"] is (algorithm == "sealed")
     assert privacy["delta"] == 1e-5
     if ALGORITHMS[algorithm].noised:
-        assert privacy["mechanism"] == "discrete Laplace"
+        once = ", one release per reward" if algorithm == "sealed" else ""
+        assert privacy["mechanism"] == "discrete Laplace" + once
+        assert (privacy["per_agent_epsilon"] == 0.5) == (algorithm == "sealed")
         assert privacy["nominal_epsilon"] == 0.5
         assert 0 < privacy["per_agent_epsilon"] < math.inf
         assert 0 < privacy["epsilon_at_delta"] <= privacy["per_agent_epsilon"]

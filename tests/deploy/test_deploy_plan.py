@@ -37,6 +37,8 @@ COMMON = {
     "v": 1.1,
     "sigma": 0.5,
     "estimator": "trimmed",
+    "rule": "thompson",
+    "refresh": 100,
     "contamination": 0.001,
     "attack": "worst",
     "incarnation": None,

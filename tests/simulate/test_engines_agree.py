@@ -10,7 +10,7 @@ import pytest
 from small_runs import assert_engines_agree, ring, spec
 
 from agentd.commands.scenario import make_scenario
-from agentd.core.policy import ALGORITHMS
+from agentd.core.policy import ALGORITHMS, RULES
 from agentd.settings import TestbedSettings
 from agentd.simulate.spec import RunSpec
 
@@ -41,21 +41,21 @@ def test_they_agree_on_every_kind_of_reward(algorithm: str, reward: str, seed: i
 
 @pytest.mark.slow
 @pytest.mark.parametrize("attack", ["worst", "uniform", "bernoulli:0.7", "point:0.2"])
-@pytest.mark.parametrize("algorithm", ["coop-ucb", "private-ucb", "byzantine-ucb"])
+@pytest.mark.parametrize("algorithm", ["coop-ucb", "private-ucb", "byzantine-ucb", "sealed"])
 def test_they_agree_on_liars(algorithm: str, attack: str) -> None:
     assert_engines_agree(scenario(algorithm, 3, byzantine=6, contamination=0.3, attack=attack, agents=13, rounds=200))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gamma", ["0", "1", "full"])
-@pytest.mark.parametrize("algorithm", ["coop-ucb", "private-ucb", "byzantine-ucb"])
+@pytest.mark.parametrize("algorithm", ["coop-ucb", "private-ucb", "byzantine-ucb", "sealed"])
 def test_they_agree_on_every_lifetime(algorithm: str, gamma: str) -> None:
     assert_engines_agree(scenario(algorithm, 4, gamma=gamma, rounds=200))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.02, 0.3, 3.0])
-@pytest.mark.parametrize("algorithm", ["dp-ucb-int", "private-ucb"])
+@pytest.mark.parametrize("algorithm", ["dp-ucb-int", "private-ucb", "sealed"])
 def test_they_agree_on_every_privacy_rate(algorithm: str, epsilon: float) -> None:
     assert_engines_agree(scenario(algorithm, 5, epsilon=epsilon, agents=15))
 
@@ -65,6 +65,13 @@ def test_they_agree_on_every_privacy_rate(algorithm: str, epsilon: float) -> Non
 @pytest.mark.parametrize("reward", ["bernoulli", "beta"])
 def test_they_agree_on_every_estimator(estimator: str, reward: str) -> None:
     assert_engines_agree(scenario("byzantine-ucb", 6, estimator=estimator, reward=reward, agents=11, rounds=200))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("gamma", ["1", "2", "full"])
+def test_they_agree_on_every_rule_of_sealed(rule: str, gamma: str) -> None:
+    assert_engines_agree(scenario("sealed", 8, rule=rule, gamma=gamma, refresh=7, random_arms=3, agents=11, rounds=200))
 
 
 @pytest.mark.slow

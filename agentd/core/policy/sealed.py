@@ -138,8 +138,13 @@ class Sealed:
 
 
 def least_samples(arms: int, group: int) -> int:
-    """min(8K, 4m) samples on the grid: how much the first batches of an arm are to be worth, taken together."""
-    return min(8 * arms, 4 * group) * UNIT
+    """min(6K, 4m) samples on the grid: how much the first batches of an arm are to be worth, taken together.
+
+    Measured with 200 agents: 8K is better by a trifle once everybody has been heard, but agents pull from the first
+    round on, while hellos are still on their way. With 6K those who heard only their neighbours need not wait for the
+    rest where noise is small (ε = 3: 1.11 instead of 1.24 regret per agent), and elsewhere it makes no difference.
+    """
+    return min(6 * arms, 4 * group) * UNIT
 
 
 def thompson(sums: list[int], samples: list[int], coins: list[float]) -> list[float]:

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small_runs import ring, spec
+
+from agentd.core.grid import UNIT
+from agentd.core.message import Batch, Kind, Message, batch_of
+from agentd.core.policy import PolicySettings
+from agentd.core.policy.coins import KeyedCoins
+from agentd.core.policy.sealed import Sealed, thompson, upper_bounds
+from agentd.core.privacy.sealing import SealedBatch, Weighting
+from agentd.simulate.network import InMemoryNetwork
+
+NOISE = 5
+
+
+class Constant:
+    """Noise that is always the same."""
+
+    def draw(self, arm: int, scale: int) -> int:
+        return NOISE
+
+
+class NoCoins:
+    """Coins that show nothing, so that the largest mean wins."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def gauss(self, trial: int, number: int) -> list[float]:
+        self.asked.append(trial)
+        return [0.0] * number
+
+
+def sealed(arms: int = 2, own: int = 0, **settings: object) -> Sealed:
+    return Sealed(PolicySettings(arms=arms, **settings), own, Constant(), NoCoins())  # type: ignore[arg-type]
+
+
+def told(*bodies: tuple[int, ...], first_origin: int = 1) -> Batch:
+    return batch_of(Kind.SEALED, [Message(first_origin + i, 50, 1, body) for i, body in enumerate(bodies)])
+
+
+def hear(policy: Sealed, *bodies: tuple[int, ...], rows: list[int] | None = None) -> None:
+    policy.learn(told(*bodies), np.array(rows if rows is not None else range(len(bodies)), dtype=np.int64))
+
+
+def greet(policy: Sealed, others: int) -> None:
+    hear(policy, *[(0, 0, 0, 0, 0)] * others)
+
+
+def pull(policy: Sealed, trial: int, reward: int = UNIT) -> tuple[int, list[int] | None]:
+    """One trial: the arm, and the body that is told."""
+    arm = policy.choose(trial)
+    policy.observe(trial, arm, reward, reward)
+    said = policy.body()
+    return arm, said[1] if said else None
+
+
+def first_batch(policy: Sealed) -> int:
+    for trial in range(1, 10_000):
+        if policy.ledger.releases():
+            return trial - 1
+        pull(policy, trial)
+    raise AssertionError("no batch ever closed")
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "origins", "pulls"), [(1, 200, 2), (1, 50, 3), (1, 10, 7), (0.1, 200, 12), (0.1, 50, 23), (0.1, 10, 51)]
+)
+def test_the_more_origins_were_heard_the_sooner_the_first_batch_closes(
+    epsilon: float, origins: int, pulls: int
+) -> None:
+    policy = sealed(5, epsilon=epsilon)
+    greet(policy, origins - 1)
+    assert first_batch(policy) == pulls
+
+
+def test_the_first_word_is_a_hello_and_then_there_is_silence_until_a_batch_closes() -> None:
+    policy = sealed(2)
+    weighting = Weighting.of(1.0)
+    said = [pull(policy, trial)[1] for trial in range(1, 9)]
+    # One origin and two arms: the first batch is to be worth 4 samples, which at ε = 1 takes 8 pulls: 64/16.
+    assert said[0] == [0, 0, 0, 0, 0]
+    assert said[1:7] == [None] * 6
+    assert said[7] == [0, 8, 1, 4 * UNIT, weighting.weighed(SealedBatch(8, 8 * UNIT + NOISE))]
+
+
+def test_records_are_cumulative_and_later_batches_must_double_what_is_known() -> None:
+    policy = sealed(1)
+    records = [said for said in (pull(policy, trial)[1] for trial in range(1, 60)) if said and said[1]]
+    pulls = np.diff([0] + [record[1] for record in records])
+    samples = np.diff([0] + [record[3] for record in records])
+    assert pulls.tolist() == [8, 8, 13, 22]
+    assert [record[2] for record in records] == [1, 2, 3, 4]
+    known = 0
+    for more in samples[1:]:
+        known += int(samples[0]) if not known else 0
+        assert more >= known
+        known += int(more)
+
+
+def test_agents_begin_on_different_arms_and_go_on_in_turn() -> None:
+    policy = sealed(3, own=4)
+    greet(policy, 49)
+    arms = [pull(policy, trial)[0] for trial in range(1, 7)]
+    assert arms == [1, 1, 2, 2, 0, 0]
+
+
+def test_without_news_the_arm_stays_and_no_coin_is_tossed() -> None:
+    coins = NoCoins()
+    policy = Sealed(PolicySettings(arms=2), 0, Constant(), coins)
+    hear(policy, (0, 100, 1, 90 * UNIT, 10 * UNIT), (1, 100, 1, 90 * UNIT, 80 * UNIT))
+    assert [pull(policy, trial)[0] for trial in range(1, 6)] == [1] * 5
+    assert coins.asked == [1]
+    hear(policy, (0, 200, 2, 180 * UNIT, 179 * UNIT))
+    assert pull(policy, 6)[0] == 0
+    assert coins.asked == [1, 6]
+
+
+def test_hellos_and_old_records_are_no_news() -> None:
+    coins = NoCoins()
+    policy = Sealed(PolicySettings(arms=1), 0, Constant(), coins)
+    hear(policy, (0, 100, 1, 90 * UNIT, 10 * UNIT))
+    pull(policy, 1)
+    hear(policy, (0, 40, 1, 30 * UNIT, 30 * UNIT))
+    hear(policy, (0, 100, 1, 90 * UNIT, 10 * UNIT))
+    hear(policy, (0, 0, 0, 0, 0))
+    pull(policy, 2)
+    assert coins.asked == [1]
+
+
+def test_other_kinds_are_ignored() -> None:
+    policy = sealed(2)
+    policy.learn(batch_of(Kind.SAMPLE, [Message(1, 1, 1, (0, 1))]), np.array([0]))
+    assert policy._pool.origins == 0
+
+
+def test_what_a_returning_origin_said_before_is_forgotten() -> None:
+    policy = sealed(2)
+    hear(policy, (0, 100, 1, 90 * UNIT, 10 * UNIT), (1, 100, 1, 90 * UNIT, 80 * UNIT))
+    policy.choose(1)
+    policy.forget(np.array([1]))
+    assert policy._pool.samples == [90 * UNIT, 0]
+    assert policy._pool.sums == [10 * UNIT, 0]
+    assert policy.choose(1) == 1  # nobody knows it any more
+    assert policy._pool.origins == 2
+    policy.forget(np.array([30]))  # never heard of
+    assert policy._pool.samples == [90 * UNIT, 0]
+
+
+def test_after_so_many_silent_trials_an_older_record_is_repeated_each_arm_in_turn() -> None:
+    policy = sealed(2, refresh=3)
+    greet(policy, 5)
+    said = {trial: pull(policy, trial)[1] for trial in range(1, 13)}  # both arms close after six pulls
+    told_of = {trial: (body[0], body[1]) for trial, body in said.items() if body}
+    assert told_of == {1: (0, 0), 4: (0, 0), 6: (0, 6), 9: (0, 6), 12: (1, 6)}
+    hear(policy, (0, 100, 1, 1000 * UNIT, 900 * UNIT), (1, 100, 1, 1000 * UNIT, 0))  # now nothing closes for long
+    later = {trial: pull(policy, trial)[1] for trial in range(13, 22)}
+    assert {trial: body for trial, body in later.items() if body} == {15: said[12], 18: said[6], 21: said[12]}
+
+
+def test_while_nothing_is_released_the_hello_is_repeated() -> None:
+    policy = sealed(5, epsilon=0.01, refresh=4)
+    said = [pull(policy, trial)[1] for trial in range(1, 10)]
+    assert [trial for trial, body in enumerate(said, start=1) if body] == [1, 5, 9]
+    assert said[4] == [0, 0, 0, 0, 0]
+
+
+def test_a_liar_seals_what_it_tells() -> None:
+    policy = sealed(1)
+    for trial in range(1, 9):
+        policy.observe(trial, policy.choose(trial), UNIT, 0)
+    assert policy.body() == (Kind.SEALED, [0, 8, 1, 4 * UNIT, Weighting.of(1.0).weighed(SealedBatch(8, NOISE))])
+
+
+def test_however_many_batches_close_one_reward_costs_epsilon() -> None:
+    policy = sealed(2, epsilon=0.5)
+    assert policy.ledger.epsilon_one_reward() == 0.0
+    for trial in range(1, 400):
+        pull(policy, trial)
+    assert policy.ledger.releases() > 4
+    assert policy.ledger.epsilon_one_reward() == 0.5
+    assert policy.ledger.epsilon_one_reward(1e-5) == 0.5
+
+
+def test_the_draw_around_the_mean_narrows_with_the_samples() -> None:
+    assert thompson([UNIT, UNIT], [2 * UNIT, 8 * UNIT], [1.0, -1.0]) == [0.5 + 8**-0.5, 0.125 - 32**-0.5]
+
+
+def test_the_upper_bound_is_wider_where_less_is_known() -> None:
+    few, many = upper_bounds([UNIT, 50 * UNIT], [2 * UNIT, 100 * UNIT])
+    assert few == pytest.approx(0.5 + (0.6 * np.log(52) / 4) ** 0.5)
+    assert many == pytest.approx(0.5 + (0.6 * np.log(2.02) / 200) ** 0.5)
+
+
+def test_the_rule_can_be_the_upper_bound() -> None:
+    policy = Sealed(PolicySettings(arms=2, rule="ucb"), 0, Constant(), NoCoins())
+    hear(policy, (0, 100, 1, 90 * UNIT, 50 * UNIT), (1, 4, 1, 2 * UNIT, UNIT))
+    assert policy.choose(1) == 1
+
+
+def test_coins_depend_on_seed_agent_and_trial_alone() -> None:
+    coins = KeyedCoins(7, 3)
+    first = coins.gauss(5, 4)
+    coins.gauss(6, 9)
+    assert coins.gauss(5, 4) == first == KeyedCoins(7, 3).gauss(5, 4)
+    assert len({tuple(KeyedCoins(s, a).gauss(t, 2)) for s in (1, 2) for a in (1, 2) for t in (1, 2)}) == 8
+
+
+def test_nothing_is_flushed_at_the_end() -> None:
+    """What is in an open batch when a run ends has left no trace: other rewards there, the same transcript."""
+    run = spec(ring(4), "sealed", rounds=30, means=(0.5, 0.4))
+    net = InMemoryNetwork(run)
+    net.run()
+    for agent in net.agents:
+        assert isinstance(agent.policy, Sealed)
+        released = sum(record.pulls for record in agent.policy._own)
+        still_open = sum(batch.pulls for batch in agent.policy._open)
+        assert released + still_open == 30
+        assert agent.policy.ledger.releases() == sum(record.batches for record in agent.policy._own)
+    assert any(batch.pulls for agent in net.agents for batch in agent.policy._open)  # type: ignore[attr-defined]
