@@ -13,6 +13,7 @@ import zmq
 from structlog.typing import FilteringBoundLogger
 
 from agentd.errors import AgentdError, ConfigurationError, EnvironmentUnreachable, PeerError
+from agentd.shell.resolve import Route
 from agentd.shell.sockets import requester
 from agentd.wire.codec import decode_environment, encode_environment
 from agentd.wire.environment import (
@@ -41,6 +42,7 @@ OWN_GHOST_S = 20.0
 """The same for an agent that was welcome before: behind a network that was gone for a while, its own old connection is
 missed only when TCP gives it up."""
 ASK_AGAIN_S = 0.5
+LOOK_EVERY_S = 0.01
 
 _OPERATORS_FAULT = {Refusal.VERSION, Refusal.UNKNOWN_AGENT, Refusal.DUPLICATE_AGENT}
 
@@ -57,12 +59,14 @@ class BanditClient:
     ) -> None:
         self._address = address
         self._socket = requester(context, address)
+        self._route = Route(self._socket, address)
         self._log = log
         self._stop = stop
         self.retries = 0
 
     async def hello(self, agent: int, incarnation: int, timeout_s: float) -> Welcome:
         """Introduce the agent; learn which run this is, how many arms there are, and which trial is next."""
+        await self._find(timeout_s)
         reply = await self._ask(Hello(agent, incarnation), timeout_s)
         assert isinstance(reply, Welcome)  # noqa: S101
         return reply
@@ -90,6 +94,18 @@ class BanditClient:
     def close(self) -> None:
         """Close the socket; what was sent still leaves."""
         self._socket.close()
+
+    async def _find(self, timeout_s: float) -> None:
+        """Wait until it is known where the environment is."""
+        deadline = time.monotonic() + timeout_s
+        while not self._route.find():
+            if self._stop.is_set():
+                raise RunOver("told to stop while looking for the environment")
+            if time.monotonic() >= deadline:
+                raise EnvironmentUnreachable(
+                    f"nobody knows the name in {self._address} after {timeout_s:g} s; is it spelled right?"
+                )
+            await asyncio.sleep(LOOK_EVERY_S)
 
     async def _ask(self, request: Request, timeout_s: float) -> Reply:
         started = time.monotonic()
@@ -125,8 +141,7 @@ class BanditClient:
 
     def _reconnect(self) -> None:
         """Connect anew: the environment may have come back elsewhere, or vanished without a word."""
-        self._socket.disconnect(self._address)
-        self._socket.connect(self._address)
+        self._route.renew()
 
     def _send(self, request: Request) -> None:
         try:

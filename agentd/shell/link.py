@@ -113,6 +113,8 @@ class Link:
                 return
             # Only those not heard yet: frames of the others stay in their sockets until rounds begin.
             unheard = [n for n in missing if not n.greeted]
+            for neighbour in unheard:
+                neighbour.route.find()
             zmq.select([self._publisher, *(n.socket for n in unheard)], [], [], SLICE_MS / 1000)
             self._greet_subscribers()
             for neighbour in unheard:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import zmq
 
+from agentd.shell.resolve import Route
 from agentd.wire.frame import Frame
 
 if TYPE_CHECKING:  # only a testbed with injected faults loads it
@@ -44,6 +45,10 @@ class Neighbour:
     sequence: int = 0
     fault: FaultyLine | None = None
     """What an operator injects between it and us."""
+    route: Route = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.route = Route(self.socket, self.address)
 
     def receive(self, flags: int = 0) -> bytes | None:
         """The next part, or None when there is none (at once with NOBLOCK, else within a slice)."""
@@ -60,8 +65,7 @@ class Neighbour:
         """Connect anew: after an oversized frame libzmq does not by itself, and its back-off may have grown long."""
         if self.fault is not None and self.fault.cut:
             return  # the other side would answer, and both would connect anew for as long as the cut lasts
-        self.socket.disconnect(self.address)
-        self.socket.connect(self.address)
+        self.route.renew()
 
     def note(self, frame: Frame, dropped: Counter[str]) -> None:
         """Keep track of incarnation, sequence and round of a frame; count what was lost in between."""

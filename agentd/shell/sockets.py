@@ -17,6 +17,7 @@ from collections.abc import Mapping
 import zmq
 
 from agentd.errors import ConfigurationError
+from agentd.shell.resolve import has_name
 from agentd.wire.frame import MAX_FRAME_BYTES
 from agentd.wire.topics import FRAME_TOPIC, LONGEST_TOPIC, sync_topic
 
@@ -86,6 +87,8 @@ def _made(
 
 
 def _connected(socket: zmq.Socket[bytes], address: str) -> zmq.Socket[bytes]:
+    if has_name(address):  # whoever uses the socket connects it when the name was found
+        return socket
     try:
         socket.connect(address)
     except zmq.ZMQError as fault:

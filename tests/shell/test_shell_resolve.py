@@ -1,0 +1,130 @@
+"""Names that are looked up beside the links, and links that do not wait for them."""
+
+from __future__ import annotations
+
+import socket as system
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import zmq
+from loopback_fixtures import Context, Keep
+
+from agentd.shell import resolve
+from agentd.shell.resolve import Route, has_name, look_up
+from agentd.shell.sockets import subscriber
+
+LONG_S = 20.0
+
+
+def until(happened: Callable[[], Any]) -> bool:
+    deadline = time.monotonic() + LONG_S
+    while not happened():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+@pytest.mark.parametrize(
+    ("address", "named"),
+    [
+        ("tcp://127.0.0.1:7001", False),
+        ("tcp://[::1]:7001", False),
+        ("ipc:///run/x", False),
+        ("tcp://a b:7001", False),
+        ("tcp://agent-3:7001", True),
+        ("tcp://agent-3.mesh.svc.cluster.local:7001", True),
+        ("tcp://localhost:7001", True),
+        ("tcp://3com:7001", True),
+    ],
+)
+def test_only_names_are_looked_up(address: str, named: bool) -> None:
+    assert has_name(address) is named
+
+
+def test_a_name_of_this_machine_becomes_a_number() -> None:
+    assert look_up("tcp://localhost:7001") == "tcp://127.0.0.1:7001"
+
+
+@pytest.mark.parametrize("fault", [system.gaierror("unknown"), UnicodeError("too long"), OSError("no network")])
+def test_a_name_that_nobody_knows_becomes_nothing(fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise fault
+
+    monkeypatch.setattr(system, "getaddrinfo", refuse)
+    assert look_up("tcp://agent-3:7001") is None
+
+
+def test_a_socket_by_name_hears_its_neighbour(context: Context, keep: Keep) -> None:
+    out = keep(context.socket(zmq.XPUB))
+    port = out.bind_to_random_port("tcp://127.0.0.1")
+    address = f"tcp://localhost:{port}"
+    route = Route(keep(subscriber(context, 1, address)), address)
+    assert until(route.find)
+    assert out.poll(LONG_S * 1000), "its subscription arrived"
+
+
+def test_looking_up_a_slow_name_holds_up_nobody_and_is_not_done_twice_at_once(
+    context: Context, keep: Keep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, asked = threading.Event(), []
+
+    def slow(address: str) -> str:
+        asked.append(address)
+        answer.wait(LONG_S)
+        return "tcp://127.0.0.1:9"
+
+    monkeypatch.setattr(resolve, "look_up", slow)
+    began = time.monotonic()
+    route = Route(keep(context.socket(zmq.SUB)), "tcp://absent:7001")
+    for _ in range(100):
+        assert not route.find()
+        route.renew()
+    assert time.monotonic() - began < LONG_S / 4
+    assert asked == ["tcp://absent:7001"]
+    answer.set()
+    assert until(route.find)
+
+
+def test_a_name_that_was_not_there_is_looked_up_until_it_is(
+    context: Context, keep: Keep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([None, None, "tcp://127.0.0.1:9"])
+    monkeypatch.setattr(resolve, "LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr(resolve, "look_up", lambda _: next(answers))
+    route = Route(keep(context.socket(zmq.SUB)), "tcp://late:7001")
+    assert until(route.find)
+
+
+def test_a_neighbour_that_moved_is_found_at_its_new_address(
+    context: Context, keep: Keep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = keep(context.socket(zmq.XPUB)), keep(context.socket(zmq.XPUB))
+    places = [f"tcp://127.0.0.1:{out.bind_to_random_port('tcp://127.0.0.1')}" for out in (first, second)]
+    leads_to = [places[0]]
+    monkeypatch.setattr(resolve, "LOOK_AGAIN_S", 0.0)
+    monkeypatch.setattr(resolve, "look_up", lambda _: leads_to[0])
+    route = Route(keep(subscriber(context, 1, "tcp://agent-1:7001")), "tcp://agent-1:7001")
+    assert until(route.find)
+    assert first.poll(LONG_S * 1000)
+    leads_to[0] = places[1]
+
+    def moved() -> bool:
+        route.renew()
+        return bool(second.poll(50))
+
+    assert until(moved)
+
+
+def test_a_number_is_connected_to_anew_without_any_thread(context: Context, keep: Keep) -> None:
+    out = keep(context.socket(zmq.XPUB))
+    address = f"tcp://127.0.0.1:{out.bind_to_random_port('tcp://127.0.0.1')}"
+    route = Route(keep(subscriber(context, 1, address)), address)
+    before = threading.active_count()
+    assert route.find()
+    route.renew()
+    assert threading.active_count() == before
+    assert out.poll(LONG_S * 1000)
