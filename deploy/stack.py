@@ -6,6 +6,8 @@ What differs, and why:
 - `endpoint_mode: dnsrr`: a name leads straight to the container, not to a virtual address in between.
 - Limits stand under `deploy`, /tmp is a volume: a swarm refuses or ignores the other ways.
 - A swarm knows no `no-new-privileges`. No capability can be gained without one to begin with: all are dropped.
+- Agents have no health check: a swarm lets a name lead to a container only once that is healthy, and the first look
+  comes late. Their neighbours notice sooner, and do without them.
 - Everything is placed on one node, whose disk holds the run directory.
 """
 
@@ -18,6 +20,7 @@ from deploy.children import ENVIRONMENT, EnvironmentPart, agent_name
 from deploy.compose import NETWORK, PIDS, RESTARTS, Housing, agent_service, environment_service
 from deploy.plan import Plan
 
+_UNCHECKED = {"healthcheck": {"disable": True}}
 _TMP = {"type": "tmpfs", "target": "/tmp", "tmpfs": {"size": 16 << 20}}  # noqa: S108
 
 
@@ -26,7 +29,8 @@ def stack_document(
 ) -> dict[str, Any]:
     """The document, as plain values; `node` is the id of the one that everything is placed on."""
     services = {ENVIRONMENT: environment_service(plan, part, seed, housing)}
-    services |= {agent_name(settings.id): agent_service(plan, settings.id, housing) for settings in plan.agents}
+    for settings in plan.agents:
+        services[agent_name(settings.id)] = agent_service(plan, settings.id, housing) | _UNCHECKED
     network = {
         "driver": "overlay",
         "internal": True,
