@@ -1,7 +1,7 @@
 """What this machine can do for testbeds: every part looked at, told as ok or missing, with what to do about it.
 
 The probes change nothing: rules and queues are tried in a network namespace of their own that ends with the probe.
-Chaos asks them which means of breaking things work here.
+Beside them it says by which means `agentd chaos` works here.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ def examine() -> Iterator[Finding]:
     yield from look_at_room(room_left())
     yield Finding("kernel", State.OK, f"{platform.system()} {platform.release()}")
     yield from look_at_docker()
+    yield from look_at_chaos(root=os.geteuid() == 0)
     yield from look_at_faults()
 
 
@@ -135,8 +136,23 @@ def swarm_finding(docker: Docker) -> Finding:
     return Finding("swarm", State.MISSING, f"{state}; for testbeds on several machines", "docker swarm init")
 
 
+def look_at_chaos(*, root: bool) -> Iterator[Finding]:
+    """By which means `agentd chaos` does what it does here."""
+    links = "partition, delay, loss: in the agents' own links, local and in containers"
+    yield Finding("chaos on links", State.OK, links)
+    yield Finding("chaos on processes", State.OK, "kill, restart, pause: by signal")
+    if engines.find_client() is None:
+        return
+    docker = "pause, disconnect: by docker; kill: by the process number"
+    if root:
+        yield Finding("chaos on containers", State.OK, docker)
+    else:
+        remedy = "sudo agentd chaos kill, or agentd chaos restart"
+        yield Finding("chaos on containers", State.SCARCE, f"{docker}, which only root may", remedy)
+
+
 def look_at_faults() -> Iterator[Finding]:
-    """What `agentd chaos` can break on the network of containers; in agents it always can."""
+    """What else could break the network of containers on this machine; `agentd chaos` needs none of it."""
     yield _means("netem", netem_works(), "delay and loss on links", "a kernel with sch_netem, and apt install iproute2")
     yield _means("iptables", iptables_work(), "partitions", "apt install iptables; run as root")
     yield _means("iptables statistic", iptables_work("statistic"), "packet loss", "a kernel with xt_statistic")

@@ -16,7 +16,7 @@ from agentd.errors import SettingsError
 from agentd.settings import CLOCKS
 from deploy.kubernetes import NO_STORAGE, WORKLOADS, Cluster, kubernetes_manifests
 from deploy.plan import RUN_BYTES, Pace, make_plan
-from deploy.yaml import to_yaml
+from deploy.yaml_text import to_yaml_stream
 
 _PACE = Pace(ready_timeout_s=300.0)
 """Patient: pods may wait for an image, or for a machine to run on."""
@@ -105,4 +105,4 @@ def kubernetes(
     if as_json:
         click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, ensure_ascii=False))
     else:
-        click.echo(to_yaml(objects), nl=False)
+        click.echo(to_yaml_stream(objects), nl=False)

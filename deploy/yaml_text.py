@@ -1,6 +1,7 @@
 """Plain values as YAML that people like to read; every program that reads YAML reads the same values back.
 
-Pure and deterministic. Only what our documents hold: mappings, lists, strings, whole numbers and booleans.
+Pure and deterministic. Only what our documents hold: mappings, lists, strings (files as blocks of lines), whole numbers
+and booleans.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ _ANCHOR = "common"
 def to_yaml(value: Mapping[str, Any]) -> str:
     """A document of its own."""
     return "".join(f"{line}\n" for line in _mapping(value, ""))
+
+
+def to_yaml_stream(documents: Sequence[Mapping[str, Any]]) -> str:
+    """Documents one after the other, as kubectl takes them."""
+    return "".join(f"---\n{to_yaml(document)}" for document in documents)
 
 
 def with_common_part(document: Mapping[str, Any], group: str, name: str) -> str:
@@ -49,6 +55,9 @@ def _entry(start: str, item: Any, indent: str) -> Iterator[str]:
         yield start
         for one in item:
             yield from _list_item(one, indent + "  ")
+    elif isinstance(item, str) and _is_block(item):
+        yield f"{start} |"
+        yield from (f"{indent}  {line}" if line else "" for line in item.removesuffix("\n").split("\n"))
     else:
         yield f"{start} {_scalar(item)}"
 
@@ -67,6 +76,13 @@ def _scalar(value: Any) -> str:
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _MEANS_SOMETHING_ELSE:
         return value
     return json.dumps(value, ensure_ascii=False)
+
+
+def _is_block(text: str) -> bool:
+    """Whether a text of lines can stand as it is: nothing in it, or at its ends, that YAML would bend."""
+    body = text.removesuffix("\n")
+    plain = all(line == line.rstrip() and line.isprintable() for line in body.split("\n"))
+    return text != body and plain and bool(body) and not body.startswith((" ", "\n")) and not body.endswith("\n")
 
 
 def _is_list(value: Any) -> bool:

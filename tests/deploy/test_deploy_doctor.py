@@ -69,6 +69,14 @@ def test_means_that_only_root_can_try_are_not_called_absent(monkeypatch: pytest.
     assert all("only root can tell" in detail for detail in details)
 
 
+def test_chaos_in_containers_needs_root_for_kills_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.engines, "find_client", lambda: "/usr/bin/docker")
+    states = {root: [one.state for one in doctor.look_at_chaos(root=root)] for root in (True, False)}
+    assert states == {True: [State.OK] * 3, False: [State.OK, State.OK, State.SCARCE]}
+    monkeypatch.setattr(doctor.engines, "find_client", lambda: None)
+    assert len(list(doctor.look_at_chaos(root=False))) == 2
+
+
 def test_means_whose_program_is_missing_do_not_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_sbin", lambda _: None)
     assert (doctor.netem_works(), doctor.iptables_work(), doctor.iptables_work("statistic")) == (False, False, False)

@@ -22,7 +22,7 @@ from agentd.settings import AgentSettings, TestbedSettings
 from deploy import kubernetes
 from deploy.kubernetes import Cluster, Manifest, kubernetes_manifests
 from deploy.plan import Pace, make_plan
-from deploy.yaml import to_yaml
+from deploy.yaml_text import to_yaml_stream
 
 ARGS = ["manifests", "kubernetes", "--agents", "5", "--edge-probability", "0.6", "--seed", "3"]
 VERSION = "1.29"
@@ -215,7 +215,7 @@ def test_yaml_json_and_plan_say_the_same_every_time() -> None:
 )
 def test_texts_survive_yaml(value: str) -> None:
     document = {"a": {"b": value, value or "k": [value, {"c": value, "d": []}], "e": {}, "f": 1, "g": None}}
-    assert list(yaml.safe_load_all(to_yaml([document, document]))) == [document, document]
+    assert list(yaml.safe_load_all(to_yaml_stream([document, document]))) == [document, document]
 
 
 @pytest.mark.parametrize(

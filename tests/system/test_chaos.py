@@ -1,8 +1,9 @@
-"""agentd chaos on a testbed of real processes: everything that can be done to it, and what the others make of it."""
+"""agentd chaos on testbeds of processes and of containers: what can be done to them, and how the others go on."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from container_image import PATIENCE_S, image_or_skip
 from running_testbeds import agentd, agentd_json, read_json, until
 
 from agentd.cli import cli
@@ -107,4 +109,58 @@ def test_a_testbed_survives_everything_that_can_be_done_to_it(place: Path) -> No
         assert end["longest_round_s"] < ROUND_TIMEOUT_S + SLACK_S
     picture = (place / "regret.svg").read_text(encoding="utf-8")
     for what in ("agent-3 killed", "agent-5 paused", "partition 0-3|4-7", "agent-2: loss 0.2"):
+        assert what in picture
+
+
+@pytest.mark.timeout(PATIENCE_S)
+def test_containers_that_crash_stand_still_or_lose_their_network_come_back(place: Path) -> None:
+    image = image_or_skip()
+    if os.geteuid() != 0:
+        pytest.skip("only root may kill the process inside a container")
+    flags = ("--agents", "6", "--edge-probability", "0.8", "--rounds", "50000", "--seed", "5", "--image", image)
+    agentd(
+        "up",
+        "--runtime",
+        "compose",
+        *flags,
+        "--round-timeout",
+        str(ROUND_TIMEOUT_S),
+        "--run-dir",
+        str(place),
+        "--detach",
+    )
+
+    chaos("kill", "3")
+    goes_on(place, but=3)
+    until(lambda: len(events_of(place, 3, "ready")) == 2)  # its restart policy acted
+
+    chaos("pause", "5", "--for", "2s")
+    goes_on(place, but=-1)
+
+    before = trials(place)[1]
+    chaos("disconnect", "1", "--for", "7s")
+    until(lambda: trials(place)[1] > before + 1)
+    assert len(events_of(place, 1, "joined")) == 1, "it survived, and was not started again"
+
+    cut = across(place, (range(3), range(3, 6)))
+    chaos("partition", "0-2|3-5")
+    until(
+        lambda: all(not far or any(e["cut"] for e in events_of(place, a, "faults changed")) for a, far in cut.items())
+    )
+    healed = moment(json.loads(chaos("heal", "--json"))["at"])
+    until(lambda: all({e["neighbour"] for e in events_of(place, a, "heard again")} >= far for a, far in cut.items()))
+    for agent in cut:
+        for event in events_of(place, agent, "heard again"):
+            assert (moment(event["timestamp"]) - healed).total_seconds() < HEALED_WITHIN_S
+    agentd_json("down", str(place))
+
+    summary = read_json(place / "summary.json")
+    done = ["kill", "restart", "pause", "resume", "disconnect", "reconnect", "partition", "heal"]
+    assert [fault["verb"] for fault in summary["faults"]] == done
+    assert summary["agents_lost"] == []
+    for agent in (0, 2, 4):
+        (end,) = events_of(place, agent, "done")
+        assert end["longest_round_s"] < ROUND_TIMEOUT_S + SLACK_S
+    picture = (place / "regret.svg").read_text(encoding="utf-8")
+    for what in ("agent-3 killed", "agent-5 paused", "agent-1 disconnected", "agent-1 reconnected"):
         assert what in picture
