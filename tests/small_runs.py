@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from agentd.commands.scenario import network_of
 from agentd.core.agent import Agent
+from agentd.core.checks import Continued
 from agentd.core.lies import Attack
 from agentd.core.message import Batch, Columns, Kind, Message, batch_of
 from agentd.core.policy import PolicySettings
@@ -126,13 +127,16 @@ class Overheard:
         self.known_at: dict[int, frozenset[tuple[int, int]]] = {}
         """The keys learned before the choice of each trial."""
         policy: Any = agent.policy
-        self._learn, self._choose = policy.learn, policy.choose
-        policy.learn, policy.choose = self.learn, self.choose
+        checks: Any = agent._checks
+        self._continues, self._choose = checks.continues, policy.choose
+        checks.continues, policy.choose = self.continues, self.choose
 
-    def learn(self, batch: Batch, rows: Columns) -> None:
+    def continues(self, batch: Batch, rows: Columns) -> Continued:
+        passed: Continued = self._continues(batch, rows)
+        batch = passed.honest
         self.counted.update(zip(batch.origin.tolist(), batch.trial.tolist(), strict=True))
         self.learned.append(batch)
-        self._learn(batch, rows)
+        return passed
 
     def choose(self, trial: int) -> int:
         self.known_at[trial] = frozenset(self.counted)

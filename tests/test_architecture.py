@@ -33,7 +33,8 @@ ALLOWED = {
 """For each layer, the packages of ours that it may import."""
 
 IMPURE = {
-    "asyncio", "datetime", "io", "logging", "msgpack", "multiprocessing", "os", "pathlib", "random", "signal", "socket",
+    "asyncio", "datetime", "io", "logging", "msgpack", "msgspec", "multiprocessing", "os", "pathlib", "random", "signal",
+    "socket",
     "sqlite3", "structlog", "subprocess", "sys", "tempfile", "threading", "time", "zmq",
 }  # fmt: skip
 """What would let time, files, the network or global chance into the core."""
@@ -85,7 +86,7 @@ def test_only_the_command_line_reaches_for_topology_and_deploy() -> None:
 
 
 def test_msgpack_is_imported_in_one_place_only() -> None:
-    users = [module_of(path) for path in SOURCES if any(n.startswith("msgpack") for n in imports_of(path))]
+    users = [module_of(path) for path in SOURCES if any(n.startswith(("msgpack", "msgspec")) for n in imports_of(path))]
     assert users == ["agentd.wire.codec"]
 
 

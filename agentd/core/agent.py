@@ -16,7 +16,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from agentd.core.checks import Checks
-from agentd.core.gossip import WINDOW, Gossip
+from agentd.core.gossip import MAX_TURNS, WINDOW, Gossip
 from agentd.core.grid import UNIT
 from agentd.core.lies import Liar
 from agentd.core.message import MAX_AGENT_ID, MAX_TRIAL, Batch, Kind, by_kind, unsigned
@@ -109,10 +109,15 @@ class Agent:
     def receive(self, batches: Iterable[Batch], latest_trial: int = MAX_TRIAL) -> None:
         """Take in what neighbours said; no honest origin is past `latest_trial`."""
         for batch in by_kind(batches):
-            fresh, rows, renewed = self._gossip.hear(self._checks.judge(batch, latest_trial))
-            if len(renewed):
-                self.policy.forget(renewed)
-            fresh, rows = self._checks.continues(fresh, rows)
-            if len(fresh):
-                self.heard += len(fresh)
-                self.policy.learn(fresh, rows)
+            for portion in batch.portions(MAX_TURNS):
+                self._take_in(self._checks.judge(portion, latest_trial))
+
+    def _take_in(self, batch: Batch) -> None:
+        fresh, rows, renewed = self._gossip.hear(batch)
+        if len(renewed):
+            self._checks.forget(renewed)
+            self.policy.forget(renewed)
+        fresh, rows, honest = self._checks.continues(fresh, rows)
+        self.heard += len(honest)
+        if len(fresh):
+            self.policy.learn(fresh, rows)

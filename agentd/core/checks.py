@@ -17,6 +17,8 @@ Memory is one body per origin and cumulative kind, and what each origin sealed o
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +52,7 @@ class Checks:
     def __init__(self, arms: int, weighting: Weighting | None = None) -> None:
         self._arms = arms
         self._sealed = SealedChecks(arms, weighting)
-        self._history = {kind: _History(body_width(kind, arms)) for kind in Kind if kind.cumulative}
+        self._history = {kind: _History(kind, arms) for kind in Kind if kind.cumulative}
         self.dropped: Counter[str] = Counter()
 
     def judge(self, batch: Batch, latest_trial: int = MAX_TRIAL) -> Batch:
@@ -58,54 +60,99 @@ class Checks:
         if batch.body.shape[1] != body_width(batch.kind, self._arms):
             self.dropped["shape"] += len(batch)
             return batch.rows(np.zeros(len(batch), dtype=np.bool_))
-        batch = self._keep(batch, _plausible_head(batch), "head")
-        if len(batch) and int(batch.trial.max()) > latest_trial:
+        if not batch.sound:
+            batch = self._keep(batch, _plausible_head(batch), "head")
+        if latest_trial < MAX_TRIAL and len(batch) and int(batch.trial.max()) > latest_trial:
             batch = self._keep(batch, batch.trial <= latest_trial, "future")
         if batch.kind is Kind.SEALED:
             return self._keep(batch, self._sealed.plausible(batch), "body")
         return self._keep(batch, _BODY_CHECKS[batch.kind](batch, self._arms), "body")
 
-    def continues(self, batch: Batch, rows: Columns) -> tuple[Batch, Columns]:
+    def continues(self, batch: Batch, rows: Columns) -> Continued:
         """Those of the new messages that continue what their origins (at `rows`) said before; they are remembered."""
         if batch.kind is Kind.SAMPLE or not len(batch):
-            return batch, rows
-        history = self._sealed if batch.kind is Kind.SEALED else self._history[batch.kind]
-        honest = history.continued_by(batch, rows)
-        return self._keep(batch, honest, "history"), rows if honest.all() else rows[honest]
+            return Continued(batch, rows, batch)
+        if batch.kind is Kind.SEALED:
+            honest = self._sealed.continued_by(batch, rows)
+            batch, rows = self._keep(batch, honest, "history"), rows if honest.all() else rows[honest]
+            return Continued(batch, rows, batch)
+        honest, newest = self._history[batch.kind].continued_by(batch, rows)
+        if newest is None:  # as almost always: all of them honest, each the newest of its origin
+            return Continued(batch, rows, batch)
+        self._count(honest, "history")
+        return Continued(batch.rows(newest), rows[newest], batch.rows(honest))
 
-    def _keep(self, batch: Batch, honest: Mask, reason: str) -> Batch:
-        if honest.all():
+    def forget(self, rows: Columns) -> None:
+        """Hold nothing against origins that came back under a new incarnation."""
+        for history in self._history.values():
+            history.forget(rows)
+
+    def _keep(self, batch: Batch, honest: Mask | None, reason: str) -> Batch:
+        if honest is None or honest.all():
             return batch
-        self.dropped[reason] += int(np.count_nonzero(~honest))
+        self._count(honest, reason)
         return batch.rows(honest)
+
+    def _count(self, honest: Mask, reason: str) -> None:
+        if faults := len(honest) - int(np.count_nonzero(honest)):
+            self.dropped[reason] += faults
+
+
+class Continued(NamedTuple):
+    """What `Checks.continues` let pass."""
+
+    batch: Batch
+    """All of a kind whose messages count one by one; of a cumulative kind the newest of each origin."""
+    rows: Columns
+    """Their origins' rows in per-origin tables."""
+    honest: Batch
+    """All that passed, the outdated ones included."""
 
 
 class _History:
     """The newest body per origin of one cumulative kind, against which newer ones are held."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, kind: Kind, arms: int) -> None:
+        self._continue = _CONTINUES[kind]
         self._trial = np.zeros(0, dtype=np.int64)
-        self._incarnation = np.full(0, -1, dtype=np.int64)
-        self._body = np.zeros((0, width), dtype=np.int64)
+        self._body = np.zeros((0, body_width(kind, arms)), dtype=np.int64)
 
-    def continued_by(self, batch: Batch, rows: Columns) -> Mask:
-        """Pulls only grow, and a release that was not renewed keeps its value; what is newest is noted."""
+    def continued_by(self, batch: Batch, rows: Columns) -> tuple[Mask, NDArray[np.intp] | None]:
+        """Which are honest: pulls only grow, and a release that was not renewed keeps its value.
+
+        Also the newest of each origin, which is noted; None stands for "every one of them".
+        """
         self._make_room(int(rows.max()) + 1)
-        same_life = batch.incarnation == self._incarnation[rows]
-        newer = same_life & (batch.trial > self._trial[rows])
-        honest: Mask = ~newer | _CONTINUES[batch.kind](self._body[rows], batch.body)
-        noted = np.flatnonzero(honest & (newer | ~same_life))
-        if len(noted) > 1:  # of several new messages of one origin the newest is written last
-            noted = noted[np.argsort(batch.trial[noted], kind="stable")]
-        self._trial[rows[noted]] = batch.trial[noted]
-        self._incarnation[rows[noted]] = batch.incarnation[noted]
-        self._body[rows[noted]] = batch.body[noted]
-        return honest
+        trial = batch.trial
+        newer = trial > self._trial[rows]
+        honest = self._continue(self._body[rows], batch.body)
+        if honest is None:
+            honest = newer  # nothing to hold against them; those that are not newer are honest anyway
+        eligible = honest & newer
+        if eligible.all():
+            np.maximum.at(self._trial, rows, trial)
+            eligible = self._trial[rows] == trial
+            if eligible.all():
+                self._body[rows] = batch.body
+                return eligible, None
+        honest = honest | ~newer
+        return honest, self._note_newest(batch, rows, (honest & newer).nonzero()[0])
+
+    def _note_newest(self, batch: Batch, rows: Columns, among: NDArray[np.intp]) -> NDArray[np.intp]:
+        np.maximum.at(self._trial, rows[among], batch.trial[among])
+        newest: NDArray[np.intp] = among[self._trial[rows[among]] == batch.trial[among]]
+        self._body[rows[newest]] = batch.body[newest]
+        return newest
+
+    def forget(self, rows: Columns) -> None:
+        """As if nothing had been heard of these origins."""
+        rows = rows[rows < len(self._trial)]
+        self._trial[rows] = 0
+        self._body[rows] = 0
 
     def _make_room(self, size: int) -> None:
         if size > len(self._trial):
             self._trial = grown(self._trial, 2 * size)
-            self._incarnation = grown(self._incarnation, 2 * size, -1)
             self._body = grown(self._body, 2 * size)
 
 
@@ -115,29 +162,29 @@ _MOST = np.array([MAX_AGENT_ID, MAX_INCARNATION, MAX_TRIAL, MAX_LIFETIME, MAX_LI
 
 
 def _plausible_head(batch: Batch) -> Mask:
-    verdict: Mask = _every((batch.head >= _LEAST) & (batch.head <= _MOST)) & (batch.life <= batch.lifetime)
+    verdict: Mask = ((batch.head >= _LEAST) & (batch.head <= _MOST)).all(axis=1) & (batch.life <= batch.lifetime)
     return verdict
 
 
-def _released_body(batch: Batch, arms: int) -> Mask:  # noqa: ARG001
-    now, at_release, noised = batch.body[:, 0::3], batch.body[:, 1::3], batch.body[:, 2::3]
-    # Bounding the counts first keeps every product below inside 64 bits, whatever was sent.
-    counted = (at_release >= 0) & (at_release <= now) & (now <= MAX_TRIAL) & (now <= MAX_GAP * at_release)
-    if not counted.all():
-        at_release = np.where(counted, at_release, 0)
+def _released_body(batch: Batch, arms: int) -> Mask | None:
+    # As unsigned numbers, so that a negative one is far too large; and sums of pulls that are too many may wrap.
+    unsigned = batch.body.view(np.uint64)
+    now, at_release, noised = unsigned[:, 0::3], unsigned[:, 1::3], batch.body[:, 2::3]
+    fine = (now <= MAX_TRIAL) & (at_release <= now)
+    fine &= now <= at_release * MAX_GAP
     # n^(3/4) rewards is the largest noise scale (v → 1.5), and the square root of a square root is cheap.
-    slack = (NOISE_SCALES * UNIT) * np.sqrt(at_release * np.sqrt(at_release))
-    paid = (noised >= -slack) & (noised <= at_release * UNIT + slack)
-    verdict: Mask = _every(counted & paid) & (_row_sums(now) <= batch.trial)
-    return verdict
+    middle = at_release * (UNIT / 2)
+    slack = np.sqrt(at_release * np.sqrt(at_release)) * (NOISE_SCALES * UNIT)
+    slack += middle
+    fine &= abs(noised - middle) <= slack
+    return _every(fine, now @ _ones(arms) <= batch.trial)
 
 
-def _totals_body(batch: Batch, arms: int) -> Mask:  # noqa: ARG001
-    pulls, total = batch.body[:, 0::2], batch.body[:, 1::2]
-    counted = (pulls >= 0) & (pulls <= MAX_TRIAL)
-    paid = (total >= 0) & (total <= np.where(counted, pulls, 0) * UNIT)
-    verdict: Mask = _every(counted & paid) & (_row_sums(pulls) <= batch.trial)
-    return verdict
+def _totals_body(batch: Batch, arms: int) -> Mask | None:
+    unsigned = batch.body.view(np.uint64)
+    pulls, total = unsigned[:, 0::2], unsigned[:, 1::2]
+    fine = (pulls <= MAX_TRIAL) & (total <= np.minimum(pulls, MAX_TRIAL) * UNIT)
+    return _every(fine, pulls @ _ones(arms) <= batch.trial)
 
 
 def _sample_body(batch: Batch, arms: int) -> Mask:
@@ -146,31 +193,30 @@ def _sample_body(batch: Batch, arms: int) -> Mask:
     return verdict
 
 
-def _released_continues(before: Columns, after: Columns) -> Mask:
-    renewed = after[:, 1::3] > before[:, 1::3]
-    kept = (after[:, 1::3] == before[:, 1::3]) & (after[:, 2::3] == before[:, 2::3])
-    return _every((after[:, 0::3] >= before[:, 0::3]) & (renewed | kept))
+def _released_continues(before: Columns, after: Columns) -> Mask | None:
+    grown_by: Columns = after - before
+    renewed = grown_by[:, 1::3]
+    return _every((grown_by[:, 0::3] >= 0) & (renewed >= (grown_by[:, 2::3] != 0)))
 
 
-def _totals_continue(before: Columns, after: Columns) -> Mask:
-    more: Columns = after[:, 0::2] - before[:, 0::2]
-    paid: Columns = after[:, 1::2] - before[:, 1::2]
-    return _every((more >= 0) & (paid >= 0) & (paid <= more * UNIT))
+def _totals_continue(before: Columns, after: Columns) -> Mask | None:
+    grown_by: Columns = after - before
+    more, paid = grown_by[:, 0::2], grown_by[:, 1::2]
+    return _every((paid >= 0) & (paid <= more * UNIT))
 
 
-def _every(fine: Mask) -> Mask:
-    """Which rows are fine throughout; almost always all of them, and asking that first is ten times cheaper."""
-    if fine.all():
-        return np.ones(len(fine), dtype=np.bool_)
-    return np.asarray(fine.all(axis=1))
+def _every(fine: Mask, too: Mask | None = None) -> Mask | None:
+    """Which rows are fine throughout, and `too`; None stands for "all", as is almost always the case."""
+    if fine.all() and (too is None or too.all()):
+        return None
+    rows: Mask = np.asarray(fine.all(axis=1))
+    return rows if too is None else rows & too
 
 
-def _row_sums(table: Columns) -> Columns:
-    """The sum of each row; a few long columns add up faster than many short rows."""
-    total: Columns = table[:, 0].copy()
-    for column in range(1, table.shape[1]):
-        total += table[:, column]
-    return total
+@cache
+def _ones(arms: int) -> NDArray[np.uint64]:
+    """What adds up a row when it is multiplied with it."""
+    return np.ones(arms, dtype=np.uint64)
 
 
 _BODY_CHECKS = {Kind.RELEASED: _released_body, Kind.TOTALS: _totals_body, Kind.SAMPLE: _sample_body}

@@ -19,8 +19,9 @@ agent on it at some time holds the best possible copy, and forwards it when it c
 what was known of the older incarnation is void, and its late messages are dropped (`incarnation`).
 
 **Bounded memory.** For every origin the last `window` trials are remembered in a ring: cell trial mod window holds the
-trial it belongs to and the most life seen. (Cells of one trial stand side by side for all origins: in lockstep a round
-touches two or three trials of everybody, and with hundreds of agents on a machine every cache line is a cold one.) A
+trial it belongs to and the most life seen, in one number. (Cells of one trial stand side by side for all origins: in
+lockstep a round touches two or three trials of everybody, and with hundreds of agents on a machine every cache line is
+a cold one. For the same reason a round in which nothing out of the ordinary happens takes the fewest steps.) A
 trial that is `window` or more behind the newest of its origin can no longer be told from a duplicate, so it is dropped
 (`stale`) rather than perhaps counted twice. Origins beyond the limit are dropped (`origins`), as is what a full relay
 queue cannot hold (`overflow`).
@@ -39,12 +40,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentd.core.message import Batch, Columns, by_kind
-from agentd.core.origins import ABSENT, OWN, Origins, grown
+from agentd.core.origins import ABSENT, OWN, Origins
 
 WINDOW = 128
 """Trials per origin that are remembered; larger than any delay a message survives in practice."""
 MAX_QUEUED = 1 << 16
 """Relays that may wait for the next frame."""
+
+_TURN_BITS = 17
+_LAST_TURN = (1 << _TURN_BITS) - 1
+_TRIAL_SHIFT = _TURN_BITS + 16
+"""A ring cell is a trial (30 bits), the most life seen (16) and a turn (17), so that the larger cell is the better."""
+MAX_TURNS = _LAST_TURN - 1
+"""Copies looked at together; more are heard in portions."""
+_GUARDS = 2
+"""Columns behind those of the origins: what is `OWN` or `ABSENT` falls there, and nothing beats what they hold."""
 
 _NOBODY = np.zeros(0, dtype=np.int64)
 
@@ -67,11 +77,11 @@ class Gossip:
         self._origins = origins
         self._window = window
         self._max_queued = max_queued
-        self._incarnation = np.full(0, -1, dtype=np.int64)
-        self._newest = np.zeros(0, dtype=np.int64)
-        self._ring_trial = np.zeros((window, 0), dtype=np.int32)
-        self._ring_life = np.zeros((window, 0), dtype=np.int32)
-        self._pick = np.zeros((window, 0), dtype=np.int32)
+        self._incarnation = np.full(_GUARDS, -1, dtype=np.int64)
+        self._ring = _guarded(np.zeros((window, 0), dtype=np.int64), 0)
+        self._turns = np.zeros(0, dtype=np.int64)
+        self._highest = 0
+        """The largest trial heard of any origin."""
         self._queue: list[Batch] = []
         self._queued = 0
         self.dropped: Counter[str] = Counter()
@@ -79,23 +89,22 @@ class Gossip:
         """What flooding repeats by its nature; counted apart from what was lost."""
 
     def hear(self, batch: Batch) -> Heard:
-        """Take in copies of messages; tell which count, and which origins came back as someone new."""
+        """Take in copies of at most `MAX_TURNS` messages; tell which count, and who came back as someone new."""
         rows = self._origins.rows(batch.origin)
         self._grow(self._origins.room)
-        renewed = self._renew(batch, rows)
-        kept = self._current(batch, rows)
-        rows, trial, life = rows[kept], batch.trial[kept], batch.life[kept].astype(np.int32)
-        np.maximum.at(self._newest, rows, trial)
-        inside = trial > self._newest[rows] - self._window
-        if not inside.all():
-            self.dropped["stale"] += int(np.count_nonzero(~inside))
-            kept, rows, trial, life = kept[inside], rows[inside], trial[inside], life[inside]
-        best, known = self._best_copies(trial % self._window * len(self._newest) + rows, trial, life)
-        if len(best) < len(kept):
-            self.redundant["duplicate"] += len(kept) - len(best)
-        self._enqueue(batch.rows(kept[best[life[best] > 1]]))
-        fresh = best[known[best] == 0]
-        return Heard(batch.rows(kept[fresh]), rows[fresh], renewed)
+        renewed = _NOBODY
+        if self._out_of_the_ordinary(batch, rows):
+            renewed = self._renew(batch, rows)
+            kept = self._current(batch, rows)
+            batch, rows = batch.rows(kept), rows[kept]
+            kept = self._inside(batch, rows)
+            batch, rows = batch.rows(kept), rows[kept]
+        best, fresh = self._best_copies(rows, batch.trial, batch.life)
+        self._count_repeats(rows, len(best))
+        relayed = best[batch.life[best] > 1]
+        if len(relayed):
+            self._enqueue(batch.rows(relayed))
+        return Heard(batch.rows(fresh), rows[fresh], renewed)
 
     def take_relays(self) -> list[Batch]:
         """What is to be forwarded in the next frame, with one hop less to live."""
@@ -103,53 +112,86 @@ class Gossip:
         return [batch.aged() for batch in by_kind(relays)]
 
     def _grow(self, room: int) -> None:
-        if len(self._newest) < room:
-            self._incarnation = grown(self._incarnation, room, -1)
-            self._newest = grown(self._newest, room)
-            self._ring_trial = _widened(self._ring_trial, room)
-            self._ring_life = _widened(self._ring_life, room)
-            self._pick = _widened(self._pick, room)
+        if len(self._incarnation) < room + _GUARDS:
+            incarnation = np.full(room + _GUARDS, -1, dtype=np.int64)
+            incarnation[: len(self._incarnation) - _GUARDS] = self._incarnation[:-_GUARDS]
+            self._incarnation = incarnation
+            self._ring = _guarded(self._ring[:, :-_GUARDS], room)
+
+    def _out_of_the_ordinary(self, batch: Batch, rows: Columns) -> bool:
+        """Whether some copy may be of another incarnation, older than the window, or of an origin without room."""
+        if not len(rows):
+            return False
+        self._highest = max(self._highest, int(batch.trial.max()))
+        return (
+            bool((batch.incarnation != self._incarnation[rows]).any())
+            or int(batch.trial.min()) <= self._highest - self._window
+            or self._origins.full
+        )
 
     def _renew(self, batch: Batch, rows: Columns) -> Columns:
         """Forget the older incarnation of an origin that returns; the rows of those that do."""
-        heard = rows >= 0
-        newer = heard & (batch.incarnation > self._incarnation[rows])
+        newer = batch.incarnation > self._incarnation[rows]
+        newer &= rows != ABSENT
         if not newer.any():
             return _NOBODY
         known = self._incarnation[rows[newer]]
         np.maximum.at(self._incarnation, rows[newer], batch.incarnation[newer])
-        self._newest[rows[newer]] = 0
-        self._ring_trial[:, rows[newer]] = 0
-        self._ring_life[:, rows[newer]] = 0
-        return np.unique(rows[newer][known >= 0])
+        others = rows[newer] >= 0  # what our own echoes say of our incarnation is only noted
+        self._ring[:, rows[newer][others]] = 0
+        return np.unique(rows[newer][others & (known >= 0)])
 
     def _current(self, batch: Batch, rows: Columns) -> NDArray[np.intp]:
         """Which messages are of others, whom there is room for, as they are now."""
         kept: NDArray[np.intp] = ((rows >= 0) & (batch.incarnation == self._incarnation[rows])).nonzero()[0]
-        if len(kept) < len(rows):
-            own, absent = int(np.count_nonzero(rows == OWN)), int(np.count_nonzero(rows == ABSENT))
-            for counter, reason, number in (
-                (self.redundant, "own", own),
-                (self.dropped, "origins", absent),
-                (self.dropped, "incarnation", len(rows) - len(kept) - own - absent),
-            ):
-                if number:
-                    counter[reason] += number
+        own, absent = int(np.count_nonzero(rows == OWN)), int(np.count_nonzero(rows == ABSENT))
+        for counter, reason, number in (
+            (self.redundant, "own", own),
+            (self.dropped, "origins", absent),
+            (self.dropped, "incarnation", len(rows) - len(kept) - own - absent),
+        ):
+            if number:
+                counter[reason] += number
         return kept
 
-    def _best_copies(
-        self, cells: Columns, trial: Columns, life: NDArray[np.int32]
-    ) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
-        """One row per key whose life beats what was known; also the life known before of every row (0: none)."""
-        ring_trial, ring_life, pick = self._ring_trial.ravel(), self._ring_life.ravel(), self._pick.ravel()
-        ring_life[cells[ring_trial[cells] != trial]] = 0
-        ring_trial[cells] = trial
-        known = ring_life[cells]
-        np.maximum.at(ring_life, cells, life)
-        better = ((life > known) & (life == ring_life[cells])).nonzero()[0]
-        theirs = cells[better]
-        pick[theirs[::-1]] = better[::-1]  # among equals the last write, so the first row, wins
-        return better[pick[theirs] == better], known
+    def _inside(self, batch: Batch, rows: Columns) -> NDArray[np.intp]:
+        """Which messages are not `window` or more trials behind the newest of their origin."""
+        newest: Columns = self._ring.max(axis=0) >> _TRIAL_SHIFT
+        np.maximum.at(newest, rows, batch.trial)
+        inside: NDArray[np.intp] = (batch.trial > newest[rows] - self._window).nonzero()[0]
+        if len(inside) < len(rows):
+            self.dropped["stale"] += len(rows) - len(inside)
+        return inside
+
+    def _best_copies(self, rows: Columns, trial: Columns, life: Columns) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The first best copy of each key whose life beats what was known; also those of keys never seen before.
+
+        Every copy claims its cell, the earlier of equals with the higher turn; the largest claim stays. Whoever finds
+        its own claim there has won, and the cell is then closed to copies that are no better.
+        """
+        ring = self._ring.reshape(-1)
+        cells = trial % self._window * self._ring.shape[1] + rows
+        unseen = trial << _TRIAL_SHIFT
+        claims = unseen + (life << _TURN_BITS)
+        claims += self._turns_of(len(rows))
+        known = ring[cells]
+        np.maximum.at(ring, cells, claims)
+        best = (ring[cells] == claims).nonzero()[0]
+        ring[cells[best]] = claims[best] | _LAST_TURN
+        return best, best[known[best] < unseen[best]]
+
+    def _turns_of(self, number: int) -> Columns:
+        if len(self._turns) < number:
+            self._turns = MAX_TURNS - 1 - np.arange(2 * number, dtype=np.int64)
+        return self._turns[:number]
+
+    def _count_repeats(self, rows: Columns, best: int) -> None:
+        if len(rows) > best:
+            own = int(np.count_nonzero(rows == OWN))
+            if own:
+                self.redundant["own"] += own
+            if len(rows) > best + own:
+                self.redundant["duplicate"] += len(rows) - best - own
 
     def _enqueue(self, relays: Batch) -> None:
         room = self._max_queued - self._queued
@@ -161,8 +203,9 @@ class Gossip:
             self._queued += len(relays)
 
 
-def _widened(ring: NDArray[np.int32], room: int) -> NDArray[np.int32]:
-    """A ring with room for more origins."""
-    wider = np.zeros((len(ring), room), dtype=np.int32)
+def _guarded(ring: Columns, room: int) -> Columns:
+    """A ring with room for more origins, and guards behind them."""
+    wider = np.zeros((len(ring), room + _GUARDS), dtype=np.int64)
     wider[:, : ring.shape[1]] = ring
+    wider[:, -_GUARDS:] = np.iinfo(np.int64).max
     return wider

@@ -78,18 +78,26 @@ ORIGIN, INCARNATION, TRIAL, LIFETIME, LIFE = range(5)
 HEAD_WIDTH = 5
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Messages of one kind, one row each.
+    """Messages of one kind, one row each; never changed once made.
 
     `head` holds origin, incarnation, trial, lifetime γ and remaining life; `signature` is the origin's signature
-    over everything but the remaining life, or has width 0 where origins do not sign.
+    over everything but the remaining life, or has width 0 where origins do not sign. `sound` says that every head is
+    known to be within its limits, because the wire refuses others.
+
+    A plain class: a round makes dozens, and a frozen dataclass takes three times as long to make.
     """
 
-    kind: Kind
-    head: Columns
-    body: Columns
-    signature: NDArray[np.uint8]
+    __slots__ = ("body", "head", "kind", "signature", "sound")
+
+    def __init__(
+        self, kind: Kind, head: Columns, body: Columns, signature: NDArray[np.uint8], *, sound: bool = False
+    ) -> None:
+        self.kind = kind
+        self.head = head
+        self.body = body
+        self.signature = signature
+        self.sound = sound
 
     def __len__(self) -> int:
         return len(self.head)
@@ -124,11 +132,19 @@ class Batch:
         if which.dtype == np.bool_:
             which = which.nonzero()[0]  # taking numbered rows is several times faster than masking
         signature = self.signature.take(which, axis=0) if self.signature.shape[1] else unsigned(len(which))
-        return Batch(self.kind, self.head.take(which, axis=0), self.body.take(which, axis=0), signature)
+        # Heads lie column by column, so that a taken column is again one run of memory.
+        head = self.head.T.take(which, axis=1).T
+        return Batch(self.kind, head, self.body.take(which, axis=0), signature, sound=self.sound)
+
+    def portions(self, most: int) -> list[Batch]:
+        """The batch itself, or several of at most so many rows each."""
+        if len(self) <= most:
+            return [self]
+        return [self.rows(np.arange(start, min(start + most, len(self)))) for start in range(0, len(self), most)]
 
     def aged(self) -> Batch:
         """The same messages with one hop less to live."""
-        head = self.head.copy()
+        head = self.head.copy("K")
         head[:, LIFE] -= 1
         return Batch(self.kind, head, self.body, self.signature)
 
@@ -171,6 +187,7 @@ def join(batches: Sequence[Batch]) -> Batch:
         head,
         np.concatenate([b.body for b in batches]),
         np.concatenate([b.signature for b in batches]) if signed else unsigned(len(head)),
+        sound=all(b.sound for b in batches),
     )
 
 

@@ -31,6 +31,11 @@ class Origins:
         return self._count
 
     @property
+    def full(self) -> bool:
+        """Whether there is no room for another origin."""
+        return self._count >= self._limit
+
+    @property
     def room(self) -> int:
         """How many rows a per-origin array must have; doubles, so that arrays grow rarely."""
         return max(8, 1 << (self._count - 1).bit_length()) if self._count else 8

@@ -13,7 +13,7 @@ from agentd.core.agent import Agent
 from agentd.core.message import MAX_TRIAL
 from agentd.shell.link import Link
 
-REPORT_EVERY_S = 1.0
+REPORT_EVERY_S = 2.0
 LOG_EVERY_TRIALS = 100
 
 

@@ -2,8 +2,8 @@
 
 Waiting is blocking, in short slices, on purpose. Field measurements: in a lockstep of 200 processes on two cores an
 event loop that is woken for every frame reaches a third of the rounds of a loop that simply blocks on the sockets it
-needs. An agent in lockstep has nothing to do until its round is complete, so it blocks; between slices (and once per
-round) the event loop runs, so signals and timers are late by at most a slice. The neighbour that came last in the round
+needs. An agent in lockstep has nothing to do until its round is complete, so it blocks; between slices, and a few times
+a second, the event loop runs, so that signals and timers are hardly late. The neighbour that came last in the round
 before is waited for first: when it is there, the others mostly are, and the process was woken once.
 """
 
@@ -23,7 +23,7 @@ from agentd.errors import ConfigurationError, LinkError, PeerError
 from agentd.shell.neighbour import Neighbour
 from agentd.shell.sockets import SLICE_MS, publisher, subscriber
 from agentd.wire.codec import decode_frame, decode_frames, encode_frame
-from agentd.wire.frame import GOODBYE, GREETING, MAX_FRAME_BYTES, Frame
+from agentd.wire.frame import GOODBYE, GREETING, MAX_FRAME_BYTES, Frame, together
 from agentd.wire.size import fitting
 from agentd.wire.topics import FRAME_TOPIC, Subscription, payload, read_subscription, sync_topic
 
@@ -40,6 +40,8 @@ EVENTS_AT_ONCE = 1024
 """Subscriptions looked at before something else is done; whoever subscribes without end must not keep us here."""
 FRAME_OVERHEAD_BYTES = 1024
 """What even the smallest frame with a message in it takes up in memory, about."""
+BREATHE_EVERY_S = 0.4
+"""How often the event loop runs while rounds follow each other without waiting."""
 RECONNECT_EVERY_S = 2.0
 """How often neighbours that are down are connected to anew; each time their address is looked up again."""
 DEAF_AFTER_S = 10.0
@@ -72,7 +74,7 @@ class Link:
         self._order = list(self._neighbours.values())
         self._slow: list[Neighbour] = []
         self._faults: FaultWatch | None = None
-        self._opened_at = self._tried_again_at = time.monotonic()
+        self._opened_at = self._tried_again_at = self._breathe_at = time.monotonic()
         self.round = 0
         self.messages = 0
         """Messages sent, each once per neighbour."""
@@ -139,32 +141,31 @@ class Link:
     async def gather(self, timeout_s: float, stop: asyncio.Event) -> list[Batch]:
         """What the neighbours said in this round: all of it, or what came within the time."""
         deadline = time.monotonic() + timeout_s
-        batches: list[Batch] = []
+        frames: list[Frame] = []
         for neighbour in self._order:
             neighbour.late_bytes = 0
-        arrived = self._take_late(batches)
-        waiting = [n for n in self._order if n.live and n not in arrived and not self._has_arrived(n, batches)]
+        arrived = self._take_late(frames)
+        waiting = [n for n in self._order if n.live and n not in arrived and not self._has_arrived(n, frames)]
         while waiting and not stop.is_set():
-            parts = [(n, part) for n in waiting if (part := await self._wait_for(n, deadline, stop)) is not None]
-            arrived = self._read(parts, batches)
+            arrived = self._read(await self._next_parts(waiting, deadline, stop), frames)
             waiting = [n for n in waiting if n.live and n not in arrived]
             if time.monotonic() >= deadline:
                 self._give_up(waiting)
                 break
         self._wait_for_the_slow_first()
-        await asyncio.sleep(0)
-        return batches
+        await self._breathe()
+        return together(frames)
 
     def drain(self) -> list[Batch]:
         """What came since the last call; for agents that run on their own clock and wait for nobody."""
-        batches: list[Batch] = []
+        frames: list[Frame] = []
         self._greet_subscribers()
         for neighbour in self._order:
             neighbour.late_bytes = 0
             got = [part for _ in range(LATE_FRAMES_AT_ONCE) if (part := self._part(neighbour)) is not None]
-            self._read([(neighbour, part) for part in got], batches, hold=False)
+            self._read([(neighbour, part) for part in got], frames, hold=False)
             self._mind_silence(neighbour, heard=bool(got))
-        return batches
+        return together(frames)
 
     def _mind_silence(self, neighbour: Neighbour, *, heard: bool) -> None:
         """Connect anew to a neighbour that says nothing for long: it may be slow, or the connection may be dead."""
@@ -220,20 +221,42 @@ class Link:
     def _part(self, neighbour: Neighbour) -> bytes | None:
         return neighbour.receive(zmq.NOBLOCK)
 
-    async def _wait_for(self, neighbour: Neighbour, deadline: float, stop: asyncio.Event) -> bytes | None:
-        """The next part of a neighbour, or None when the time is over.
+    async def _next_parts(
+        self, waiting: Sequence[Neighbour], deadline: float, stop: asyncio.Event
+    ) -> list[tuple[Neighbour, bytes]]:
+        """The next part of each neighbour, but for those that say nothing until the time is over.
 
         Blocks at once instead of asking first: an answer "nothing yet" is an exception, and costs more than the part.
         """
+        parts: list[tuple[Neighbour, bytes]] = []
         began = time.monotonic()
-        while (now := time.monotonic()) < deadline and not stop.is_set():
-            if (part := neighbour.receive()) is not None:
-                if time.monotonic() - began > SLOW_S:
+        for neighbour in waiting:
+            part = neighbour.receive()
+            if part is None:
+                part = await self._wait_for(neighbour, deadline, stop)
+            now = time.monotonic()
+            if part is not None:
+                parts.append((neighbour, part))
+                if now - began > SLOW_S:
                     self._slow.append(neighbour)
-                return part
+            began = now
+        return parts
+
+    async def _wait_for(self, neighbour: Neighbour, deadline: float, stop: asyncio.Event) -> bytes | None:
+        """The next part of a neighbour that let a slice pass, or None when the time is over."""
+        while time.monotonic() < deadline and not stop.is_set():
             await asyncio.sleep(0)  # a slice is over: let signals in
             self._greet_subscribers()
-        return self._part(neighbour) if now >= deadline else None
+            if (part := neighbour.receive()) is not None:
+                return part
+        return self._part(neighbour)
+
+    async def _breathe(self) -> None:
+        """Let the event loop run now and then, for signals; in every round it would cost as much as the frames."""
+        now = time.monotonic()
+        if now >= self._breathe_at:
+            self._breathe_at = now + BREATHE_EVERY_S
+            await asyncio.sleep(0)
 
     def _wait_for_the_slow_first(self) -> None:
         """Next round begin with whom this one had to wait for, the last of them first."""
@@ -242,23 +265,23 @@ class Link:
             self._order = slow + [n for n in self._order if n not in slow]
             self._slow.clear()
 
-    def _has_arrived(self, neighbour: Neighbour, batches: list[Batch]) -> bool:
+    def _has_arrived(self, neighbour: Neighbour, frames: list[Frame]) -> bool:
         """Whether the neighbour is past this round already; deliver what it said in this round if it is held."""
         if neighbour.held is not None and neighbour.held.round <= self.round:
-            batches.extend(neighbour.held.batches)
+            frames.append(neighbour.held)
             arrived = neighbour.held.round == self.round
             neighbour.held = None
             return arrived
         return neighbour.held is not None
 
-    def _take_late(self, batches: list[Batch]) -> set[Neighbour]:
+    def _take_late(self, frames: list[Frame]) -> set[Neighbour]:
         """Look, without waiting, whether neighbours that are down came back; tell whose round is complete."""
         arrived: set[Neighbour] = set()
         for neighbour in self._order:
             if neighbour.live or neighbour.left:
                 continue
             parts = [part for _ in range(LATE_FRAMES_AT_ONCE) if (part := self._part(neighbour)) is not None]
-            arrived |= self._read([(neighbour, part) for part in parts], batches)
+            arrived |= self._read([(neighbour, part) for part in parts], frames)
             if neighbour.round >= self.round - 1 and parts:
                 neighbour.live = True
                 self._log.info("neighbour back", neighbour=neighbour.id, round=self.round)
@@ -270,7 +293,7 @@ class Link:
         return arrived
 
     def _read(
-        self, parts: Sequence[tuple[Neighbour, bytes]], batches: list[Batch], *, hold: bool = True
+        self, parts: Sequence[tuple[Neighbour, bytes]], frames: list[Frame], *, hold: bool = True
     ) -> set[Neighbour]:
         """Decode parts, keep what they say, and tell whose round is complete; `hold` keeps early frames for theirs."""
         arrived: set[Neighbour] = set()
@@ -280,13 +303,13 @@ class Link:
                 payloads.append((neighbour, payload(part, self._topic)))
             except PeerError as fault:
                 self.dropped[fault.reason] += 1
-        frames = decode_frames([data for _, data in payloads], arms=self._arms)
-        for (neighbour, data), frame in zip(payloads, frames, strict=True):
+        decoded = decode_frames([data for _, data in payloads], arms=self._arms)
+        for (neighbour, data), frame in zip(payloads, decoded, strict=True):
             if isinstance(frame, PeerError):
                 self.dropped[frame.reason] += 1
             elif self._floods(neighbour, frame, len(data)):
                 self.dropped["flood"] += 1
-            elif self._belongs(neighbour, frame) and self._accept(neighbour, frame, batches, hold=hold):
+            elif self._belongs(neighbour, frame) and self._accept(neighbour, frame, frames, hold=hold):
                 arrived.add(neighbour)
         return arrived
 
@@ -306,7 +329,7 @@ class Link:
             return True
         return False
 
-    def _accept(self, neighbour: Neighbour, frame: Frame, batches: list[Batch], *, hold: bool) -> bool:
+    def _accept(self, neighbour: Neighbour, frame: Frame, frames: list[Frame], *, hold: bool) -> bool:
         """Take in one frame; returns whether it completes the neighbour's part of this round."""
         neighbour.note(frame, self.dropped)
         if frame.greeting:
@@ -316,7 +339,7 @@ class Link:
         if frame.round > self.round and neighbour.live and hold:
             neighbour.held = frame
             return True
-        batches.extend(frame.batches)
+        frames.append(frame)
         return frame.round >= self.round
 
     def _give_up(self, missing: Sequence[Neighbour]) -> None:

@@ -8,31 +8,40 @@ Encoding checks too, and raises ValueError: a daemon that would send what others
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, Literal
 
 import msgpack
+import msgspec
+from msgspec import Meta
 
-from agentd.core.message import MAX_ARMS, SIGNATURE_BYTES, Batch
+from agentd.core.message import MAX_AGENT_ID, MAX_ARMS, MAX_INCARNATION, SIGNATURE_BYTES, Batch
 from agentd.errors import PeerError
 from agentd.wire.environment import (
+    FREQUENT,
     MAX_ENVIRONMENT_BYTES,
     MAX_REASONS,
     EnvironmentMessage,
     read_fields,
+    type_number,
+    values_of,
     write_fields,
 )
 from agentd.wire.frame import (
     GREETING,
+    KNOWN_FLAGS,
     MAX_BATCHES,
     MAX_FRAME_BYTES,
     MAX_MESSAGES,
+    MAX_ROUND,
+    MAX_SEQUENCE,
+    RUN_BYTES,
     VERSION,
     Frame,
     Reason,
     header_fault,
 )
-from agentd.wire.layout import HEAD_BYTES, LAYOUTS, RawBatch, read_batch, read_batches, write_batch
+from agentd.wire.layout import HEAD_BYTES, LAYOUTS, RawBatch, read_batch, read_together, write_batch
 
 _FRAME_FIELDS = 8
 _BATCH_FIELDS = 6
@@ -55,6 +64,26 @@ _ENVIRONMENT_LIMITS = {
 
 _pack = msgpack.Packer(use_bin_type=True).pack
 """One packer for all: making one costs more than packing a frame. Packing never releases the interpreter's lock."""
+
+
+def _up_to(most: int, least: int = 0) -> Any:
+    return Annotated[int, Meta(ge=least, le=most)]
+
+
+_raw_types = (Literal[*LAYOUTS], _up_to(MAX_ARMS, 1), _up_to(MAX_MESSAGES, 1), bytes, bytes, bytes)
+_frame_types = (
+    Literal[VERSION],
+    Annotated[bytes, Meta(min_length=RUN_BYTES, max_length=RUN_BYTES)],
+    _up_to(MAX_AGENT_ID),
+    _up_to(MAX_INCARNATION),
+    _up_to(MAX_SEQUENCE),
+    _up_to(MAX_ROUND),
+    _up_to(KNOWN_FLAGS),
+    Annotated[list[tuple[_raw_types]], Meta(max_length=MAX_BATCHES)],  # type: ignore[valid-type]
+)
+_typed: Callable[[bytes], tuple[Any, ...]] = msgspec.msgpack.Decoder(tuple[_frame_types]).decode  # type: ignore[valid-type]
+"""Frames that are sound, as nearly all are, are read and checked in one step; the others fail, for whatever reason."""
+_encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
 
 
 class _ArrayBudget:
@@ -84,7 +113,7 @@ def encode_frame(frame: Frame) -> bytes:
     raws = [write_batch(batch, frame.arms) for batch in frame.batches if len(batch)]
     if fault := _total_fault(raws, frame.flags):
         raise ValueError(f"{len(raws)} batches of {frame.messages} messages break the protocol: {fault}")
-    data: bytes = _pack((VERSION, *header, raws))
+    data = _encode((VERSION, *header, raws))
     if len(data) > MAX_FRAME_BYTES:
         raise ValueError(f"a frame of {len(data)} bytes is too long; cut it with wire.size.fitting")
     return data
@@ -92,38 +121,71 @@ def encode_frame(frame: Frame) -> bytes:
 
 def decode_frame(data: bytes | memoryview, *, arms: int | None = None) -> Frame:
     """The frame that the bytes hold, without topic; with `arms`, frames about another number of arms are refused."""
-    fields = _parse(data, arms)
-    frame = _assemble(fields, [read_batch(raw) for raw in fields[-1]], arms)
+    frame = _read_alone(_parse(data, arms), arms)
     if isinstance(frame, PeerError):
         raise frame
     return frame
 
 
 def decode_frames(parts: Iterable[bytes | memoryview], *, arms: int | None = None) -> list[Frame | PeerError]:
-    """What `decode_frame` returns or raises for each part; given all frames of a round, in half the time."""
-    parsed: list[list[Any] | PeerError] = []
+    """What `decode_frame` returns or raises for each part; given all frames of a round, in a third of the time."""
+    parsed: list[Sequence[Any] | PeerError] = []
+    raws: list[RawBatch] = []
+    alike = True
     for part in parts:
         try:
-            parsed.append(_parse(part, arms))
+            fields = _parse(part, arms)
         except PeerError as fault:
             parsed.append(fault)
-    batches = read_batches([raw for fields in parsed if not isinstance(fields, PeerError) for raw in fields[-1]])
+            continue
+        parsed.append(fields)
+        raws += fields[-1]
+        alike = alike and len(fields[-1]) < 2
+    whole = read_together(raws) if alike else None
+    if whole is not None:
+        return _share(parsed, whole, arms)
+    return [fields if isinstance(fields, PeerError) else _read_alone(fields, arms) for fields in parsed]
+
+
+def _share(parsed: list[Sequence[Any] | PeerError], whole: Batch, arms: int | None) -> list[Frame | PeerError]:
+    """Frames of at most one batch each, all of which were read as one."""
     frames: list[Frame | PeerError] = []
     start = 0
     for fields in parsed:
         if isinstance(fields, PeerError):
             frames.append(fields)
             continue
-        stop = start + len(fields[-1])
-        frames.append(_assemble(fields, batches[start:stop], arms))
-        start = stop
+        _, run, sender, incarnation, sequence, round_, flags, raws = fields
+        share, k = None, arms or 0
+        if raws:
+            _, k, count, _, _, _ = raws[0]
+            share = (whole, start, start + count)
+            start += count
+        frames.append(Frame(run, sender, incarnation, sequence, round_, flags, (), k, share))
     return frames
+
+
+def _read_alone(fields: Sequence[Any], arms: int | None) -> Frame | PeerError:
+    _, run, sender, incarnation, sequence, round_, flags, raws = fields
+    batches = [read_batch(raw) for raw in raws]
+    sound = tuple([batch for batch in batches if batch is not None])
+    if len(sound) < len(batches):
+        return PeerError(Reason.RANGE)
+    if arms is None:
+        arms = raws[0][1] if raws else 0
+    return Frame(run, sender, incarnation, sequence, round_, flags, sound, arms)
 
 
 def encode_environment(message: EnvironmentMessage) -> bytes:
     """The bytes of a message to or from the environment."""
-    data: bytes = _pack(write_fields(message))
-    return data
+    if (frequent := _FREQUENT_BY_CLASS.get(type(message))) is not None:
+        try:
+            data = _encode((VERSION, frequent.number, *values_of(message)))
+        except (OverflowError, TypeError):
+            data = b""
+        if frequent.read(data) is not None:
+            return data
+    return _encode(write_fields(message))
 
 
 def decode_environment(data: bytes | memoryview) -> EnvironmentMessage:
@@ -131,11 +193,38 @@ def decode_environment(data: bytes | memoryview) -> EnvironmentMessage:
     if len(data) > MAX_ENVIRONMENT_BYTES:
         raise PeerError(Reason.OVERSIZE)
     data = bytes(data)
+    frequent = _FREQUENT_BY_START.get(data[:3])
+    if frequent is not None and (message := frequent.read(data)) is not None:
+        return message
     fields = _unpack(data, _ENVIRONMENT_LIMITS, MAX_REASONS + 2)
     message = read_fields(fields)
     if _pack(fields) != data:
         raise PeerError(Reason.CANONICAL)
     return message
+
+
+class _Frequent:
+    """Reads one kind of message in one step, if it is sound; the long way tells what is wrong with it otherwise."""
+
+    def __init__(self, cls: type[EnvironmentMessage], ranges: Sequence[tuple[int, int]]) -> None:
+        self.number = type_number(cls)
+        self.start = bytes([0x90 + 2 + len(ranges), VERSION, self.number])
+        self._cls: Callable[..., EnvironmentMessage] = cls
+        kinds = (int, int, *(_up_to(high, low) for low, high in ranges))
+        self._decode = msgspec.msgpack.Decoder(tuple[kinds]).decode  # type: ignore[valid-type]
+
+    def read(self, data: bytes) -> EnvironmentMessage | None:
+        """The message, or None if the bytes are anything else."""
+        try:
+            fields = self._decode(data)
+        except msgspec.DecodeError:
+            return None
+        return self._cls(*fields[2:]) if _encode(fields) == data else None
+
+
+_FREQUENT = [_Frequent(cls, ranges) for cls, ranges in FREQUENT.items()]
+_FREQUENT_BY_CLASS = dict(zip(FREQUENT, _FREQUENT, strict=True))
+_FREQUENT_BY_START = {frequent.start: frequent for frequent in _FREQUENT}
 
 
 def _unpack(data: bytes, limits: dict[str, Any], arrays: int) -> list[Any]:
@@ -156,11 +245,27 @@ def _unpack(data: bytes, limits: dict[str, Any], arrays: int) -> list[Any]:
     return fields
 
 
-def _parse(data: bytes | memoryview, arms: int | None) -> list[Any]:
+def _parse(data: bytes | memoryview, arms: int | None) -> Sequence[Any]:
     """The fields of a frame, checked in everything but the columns."""
     if len(data) > MAX_FRAME_BYTES:
         raise PeerError(Reason.OVERSIZE)
     data = bytes(data)
+    try:
+        fields = _typed(data)
+    except msgspec.DecodeError:
+        return _parse_slowly(data, arms)
+    raws, expected = fields[-1], arms
+    fault = _total_fault(raws, fields[-2]) if raws else None
+    for raw in raws:
+        fault = fault or _columns_fault(raw, expected)
+        expected = raw[1]
+    if fault or _encode(fields) != data:
+        return _parse_slowly(data, arms)
+    return fields
+
+
+def _parse_slowly(data: bytes, arms: int | None) -> Sequence[Any]:
+    """The same, step by step, which tells the reason of a refusal."""
     fields = _unpack(data, _FRAME_LIMITS, MAX_BATCHES + 2)
     if len(fields) != _FRAME_FIELDS or type(fields[-1]) is not list:
         raise PeerError(Reason.SHAPE)
@@ -177,16 +282,6 @@ def _parse(data: bytes | memoryview, arms: int | None) -> list[Any]:
     return fields
 
 
-def _assemble(fields: list[Any], batches: list[Batch | None], arms: int | None) -> Frame | PeerError:
-    sound = tuple([batch for batch in batches if batch is not None])
-    if len(sound) < len(batches):
-        return PeerError(Reason.RANGE)
-    if arms is None:
-        arms = fields[-1][0][1] if sound else 0
-    _, run, sender, incarnation, sequence, round_, flags, _ = fields
-    return Frame(run, sender, incarnation, sequence, round_, flags, sound, arms)
-
-
 def _total_fault(raws: Sequence[RawBatch], flags: int) -> Reason | None:
     """What is wrong with the batches of a frame taken together."""
     if len(raws) > MAX_BATCHES or sum([raw[2] for raw in raws]) > MAX_MESSAGES:
@@ -201,16 +296,21 @@ def _batch_fault(raw: Any, expected_arms: int | None) -> Reason | None:
     tag, arms, count, head, body, signature = raw
     if not (type(tag) is type(arms) is type(count) is int and type(head) is type(body) is type(signature) is bytes):
         return Reason.TYPE
-    layout = LAYOUTS.get(tag)
-    if layout is None:
+    if tag not in LAYOUTS:
         return Reason.TAG
     if not (1 <= arms <= MAX_ARMS and count >= 1):
         return Reason.RANGE
+    return _columns_fault(raw, expected_arms)
+
+
+def _columns_fault(raw: RawBatch, expected_arms: int | None) -> Reason | None:
+    """Whether the columns of a batch of known tag are as long as its count says."""
+    tag, arms, count, head, body, signature = raw
     if expected_arms is not None and arms != expected_arms:
         return Reason.ARMS
     good = (
         len(head) == HEAD_BYTES * count
-        and len(body) == layout.body_bytes(arms) * count
+        and len(body) == LAYOUTS[tag].body_bytes(arms) * count
         and (not signature or len(signature) == SIGNATURE_BYTES * count)
     )
     return None if good else Reason.LENGTH

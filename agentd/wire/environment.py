@@ -202,6 +202,13 @@ _FIELDS: dict[int, tuple[type[EnvironmentMessage], tuple[_Rule, ...]]] = {
 _TYPE_OF = {cls: number for number, (cls, _) in _FIELDS.items()}
 
 
+FREQUENT: dict[type[EnvironmentMessage], tuple[tuple[int, int], ...]] = {
+    Pull: ((0, MAX_AGENT_ID), (1, MAX_TRIAL), (0, MAX_ARMS - 1)),
+    Reward: ((1, MAX_TRIAL), (0, MAX_ARMS - 1), (0, UNIT)),
+}
+"""The two messages of every trial: whole numbers only, in these ranges."""
+
+
 def read_fields(fields: list[Any]) -> EnvironmentMessage:
     """The message that an array [version, type, field, …] says; the caller has checked the version."""
     if len(fields) < 2:
@@ -220,11 +227,19 @@ def read_fields(fields: list[Any]) -> EnvironmentMessage:
     return message
 
 
+def type_number(cls: type[EnvironmentMessage]) -> int:
+    """What stands for this kind of message on the wire."""
+    return _TYPE_OF[cls]
+
+
+def values_of(message: EnvironmentMessage) -> list[Any]:
+    """The values of its fields; `astuple` copies deeply and takes longer than all the rest."""
+    return [getattr(message, name) for name in type(message).__slots__]
+
+
 def write_fields(message: EnvironmentMessage) -> list[Any]:
     """The array that says this message; one that `read_fields` would refuse is a fault of the caller."""
-    # Not `astuple`, which copies deeply and takes longer than all the rest.
-    values = [getattr(message, name) for name in type(message).__slots__]
-    fields = [VERSION, _TYPE_OF[type(message)], *map(_plain, values)]
+    fields = [VERSION, type_number(type(message)), *map(_plain, values_of(message))]
     try:
         read_fields(fields)
     except PeerError as error:

@@ -6,7 +6,6 @@ Values only; bytes are made and read by `codec`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -51,18 +50,48 @@ class Reason(StrEnum):
     TOPIC = "topic"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Frame:
-    """One frame; `arms` is K of the run, or 0 where no batch says it."""
+Share = tuple[Batch, int, int]
+"""A batch of several frames, and where the part of one of them begins and ends."""
 
-    run: bytes
-    sender: int
-    incarnation: int
-    sequence: int
-    round: int
-    flags: int
-    batches: tuple[Batch, ...]
-    arms: int
+
+class Frame:
+    """One frame; `arms` is K of the run, or 0 where no batch says it. Never changed once made.
+
+    Frames that were read together may share one batch; such a frame gets its own part of it only when it is asked for.
+    """
+
+    __slots__ = ("_batches", "_shared", "arms", "flags", "incarnation", "round", "run", "sender", "sequence")
+
+    def __init__(  # noqa: PLR0917
+        self,
+        run: bytes,
+        sender: int,
+        incarnation: int,
+        sequence: int,
+        round: int,  # noqa: A002
+        flags: int,
+        batches: tuple[Batch, ...],
+        arms: int,
+        shared: Share | None = None,
+    ) -> None:
+        self.run = run
+        self.sender = sender
+        self.incarnation = incarnation
+        self.sequence = sequence
+        self.round = round
+        self.flags = flags
+        self.arms = arms
+        self._batches = batches
+        self._shared = shared
+
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        """Its messages, one batch per kind."""
+        if self._shared is not None:
+            whole, start, stop = self._shared
+            part = (whole.head[start:stop], whole.body[start:stop], whole.signature[start:stop])
+            self._batches, self._shared = (Batch(whole.kind, *part, sound=whole.sound),), None
+        return self._batches
 
     @property
     def goodbye(self) -> bool:
@@ -78,6 +107,18 @@ class Frame:
     def messages(self) -> int:
         """How many messages it carries."""
         return sum(map(len, self.batches))
+
+
+def together(frames: Sequence[Frame]) -> list[Batch]:
+    """The batches of all frames; where they share one and nothing of it is missing, it is that one."""
+    shares = [frame._shared for frame in frames if frame._shared is not None]
+    if shares:
+        whole = shares[0][0]
+        rows = sum([stop - start for shared, start, stop in shares if shared is whole])
+        apart = [frame for frame in frames if frame._shared is None or frame._shared[0] is not whole]
+        if rows == len(whole):
+            return [whole, *(batch for frame in apart for batch in frame.batches)]
+    return [batch for frame in frames for batch in frame.batches]
 
 
 def header_fault(header: Sequence[Any]) -> Reason | None:

@@ -4,7 +4,7 @@ Records instead of bare columns: numpy reads a field of a record as a strided co
 one message stays one run of bytes, which is what its origin signs.
 
 On frames of a few dozen messages the number of numpy calls is the cost, hardly the number of messages. So the records
-of all frames at hand are joined, read at once, and cut into batches again. Reading field by field is
+of all frames at hand are joined and read at once. Reading field by field is
 faster than casting a whole record dtype; 64-bit columns would be free to read, but make a frame 1.6 times as long.
 """
 
@@ -95,13 +95,17 @@ def heads_in_range(head: Columns) -> bool:
     )
 
 
-def read_batches(raws: Sequence[RawBatch]) -> list[Batch | None]:
-    """Raw batches in columns, in the same order; None where a head is out of range."""
-    if len(raws) > 1 and len({raw[0] for raw in raws}) == 1:
-        heads = _read_heads(b"".join([raw[3] for raw in raws]))
-        if heads_in_range(heads):
-            return _cut(raws, heads)
-    return [read_batch(raw) for raw in raws]
+def read_together(raws: Sequence[RawBatch]) -> Batch | None:
+    """Raw batches as one, if they are alike and every head is in range."""
+    if len(raws) < 2 or len({(raw[0], raw[1], not raw[5]) for raw in raws}) > 1:
+        return None
+    heads = _read_heads(b"".join([raw[3] for raw in raws]))
+    if not heads_in_range(heads):
+        return None
+    layout = LAYOUTS[raws[0][0]]
+    bodies = _read_cells(layout, b"".join([raw[4] for raw in raws])).reshape(len(heads), -1)
+    signatures = _read_signatures(b"".join([raw[5] for raw in raws]), len(heads))
+    return Batch(layout.kind, heads, bodies, signatures, sound=True)
 
 
 def read_batch(raw: RawBatch) -> Batch | None:
@@ -112,7 +116,7 @@ def read_batch(raw: RawBatch) -> Batch | None:
         return None
     layout = LAYOUTS[tag]
     bodies = _read_cells(layout, body).reshape(count, -1)
-    return Batch(layout.kind, heads, bodies, _read_signatures(signature, count))
+    return Batch(layout.kind, heads, bodies, _read_signatures(signature, count), sound=True)
 
 
 def write_batch(batch: Batch, arms: int) -> RawBatch:
@@ -127,20 +131,6 @@ def write_batch(batch: Batch, arms: int) -> RawBatch:
         raise ValueError("a message head is out of range")
     head, body = _write_heads(batch.head), _write_cells(layout, batch.body)
     return int(batch.kind), arms, count, head, body, signature.tobytes()
-
-
-def _cut(raws: Sequence[RawBatch], heads: Columns) -> list[Batch | None]:
-    """The batches of one kind whose heads were read together."""
-    layout = LAYOUTS[raws[0][0]]
-    cells = _read_cells(layout, b"".join([raw[4] for raw in raws]))
-    batches: list[Batch | None] = []
-    row = cell = 0
-    for _, arms, count, _, _, signature in raws:
-        next_row, next_cell = row + count, cell + count * layout.cells(arms)
-        body = cells[cell:next_cell].reshape(count, -1)
-        batches.append(Batch(layout.kind, heads[row:next_row], body, _read_signatures(signature, count)))
-        row, cell = next_row, next_cell
-    return batches
 
 
 def _read_heads(raw: bytes) -> Columns:

@@ -193,13 +193,16 @@ class Line:
     def __init__(self, kind: Kind, arms: int = 1) -> None:
         self.kind = kind
         self.checks = Checks(arms)
+        self.newest: list[int] = []
+        """The trials of what the policy would be given."""
 
     def continues(self, *told: tuple[int, tuple[int, ...]], incarnation: int = 0, row: int = 0) -> list[bool]:
         """Which of these (trial, body), told in one batch, are accepted."""
         batch = batch_of(self.kind, [Message(1, trial, 1, body, 1, incarnation) for trial, body in told])
-        kept, rows = self.checks.continues(batch, np.full(len(batch), row, dtype=np.int64))
-        assert len(rows) == len(kept)
-        return [trial in kept.trial.tolist() for trial, _ in told]
+        newest, rows, honest = self.checks.continues(batch, np.full(len(batch), row, dtype=np.int64))
+        assert len(rows) == len(newest)
+        self.newest = newest.trial.tolist()
+        return [trial in honest.trial.tolist() for trial, _ in told]
 
 
 @pytest.mark.parametrize(
@@ -258,12 +261,14 @@ def test_late_messages_are_held_against_nothing_and_change_nothing() -> None:
     line = Line(Kind.TOTALS)
     line.continues((10, (3, 5)))
     assert line.continues((9, (9, 9))) == [True]
+    assert line.newest == []
     assert line.continues((11, (3, 5))) == [True]
 
 
 def test_of_several_new_messages_the_newest_is_remembered() -> None:
     line = Line(Kind.TOTALS)
     assert line.continues((12, (6, 0)), (11, (5, 0)), (10, (4, 0))) == [True, True, True]
+    assert line.newest == [12]
     assert line.continues((13, (5, 0))) == [False]
     assert line.continues((14, (6, 0))) == [True]
 
@@ -271,6 +276,7 @@ def test_of_several_new_messages_the_newest_is_remembered() -> None:
 def test_a_new_incarnation_owes_nothing_to_the_old_one() -> None:
     line = Line(Kind.TOTALS)
     line.continues((10, (9, 0)))
+    line.checks.forget(np.array([0, 77]))
     assert line.continues((4, (1, 0)), incarnation=1) == [True]
     assert line.continues((5, (0, 0)), incarnation=1) == [False]
     assert line.continues((6, (2, 0)), incarnation=1) == [True]

@@ -269,7 +269,7 @@ def test_memory_stays_bounded_under_a_flood_of_names_and_trials() -> None:
         empty = np.empty((len(names), 0), dtype=np.uint8)
         agent.receive([Batch(Kind.SAMPLE, head, np.zeros((len(names), 2), dtype=np.int64), empty)] * 2)
     assert agent.origins_heard == MAX_ORIGINS + 1
-    assert agent._gossip._ring_life.shape == (WINDOW, MAX_ORIGINS)
+    assert agent._gossip._ring.shape == (WINDOW, MAX_ORIGINS + 2)
     assert agent.dropped == {"origins": 3 * 2 * (MAX_AGENT_ID - MAX_ORIGINS)}
     assert sum(len(batch) for batch in agent.outbox()) == 3 * MAX_ORIGINS
 

@@ -207,7 +207,7 @@ class TestDrain:
         for round_ in range(1, 41):
             peer.publish(round_, samples(sample(2, round_)))
         sizes: list[int] = []
-        until(lambda: sizes.append(len(link.drain())) or sum(sizes) == 40)
+        until(lambda: sizes.append(len(said(link.drain()))) or sum(sizes) == 40)
         assert max(sizes) <= 16
 
     async def test_a_neighbour_that_was_missing_at_the_start_counts_as_there_when_it_speaks(

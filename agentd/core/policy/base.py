@@ -52,7 +52,10 @@ class Policy(Protocol):
         ...
 
     def learn(self, batch: Batch, rows: Columns) -> None:
-        """Take in messages never heard before; `rows` are the origins' rows in the per-origin tables."""
+        """Take in messages never heard before; `rows` are the origins' rows in the per-origin tables.
+
+        Of a cumulative kind there is at most one message of each origin, newer than all it said before.
+        """
         ...
 
     def forget(self, rows: Columns) -> None:

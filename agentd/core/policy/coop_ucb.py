@@ -39,7 +39,7 @@ class CoopUcb:
     def learn(self, batch: Batch, rows: Columns) -> None:
         """Replace what is held of the origins."""
         if batch.kind is Kind.TOTALS:
-            self._pool.replace(batch, rows, batch.body[:, 0::2], batch.body[:, 1::2])
+            self._pool.replace(rows, batch.body[:, 0::2], batch.body[:, 1::2])
 
     def forget(self, rows: Columns) -> None:
         """Drop what is held of the origins."""

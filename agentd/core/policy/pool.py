@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from agentd.core.message import Batch, Columns
+from agentd.core.message import Columns
 from agentd.core.origins import grown
 
 _CHUNK = 1024
@@ -17,29 +17,23 @@ class Pool:
     def __init__(self, arms: int) -> None:
         self.counts = [0] * arms
         self.sums = [0] * arms
-        self._trial = np.zeros(0, dtype=np.int64)
         self._held = np.zeros((0, 2 * arms), dtype=np.int64)
 
-    def replace(self, batch: Batch, rows: Columns, counts: Columns, sums: Columns) -> None:
-        """Let newer bodies take the place of older ones of the same origin; older ones change nothing."""
+    def replace(self, rows: Columns, counts: Columns, sums: Columns) -> None:
+        """Let newer bodies take the place of older ones, at most one of each origin."""
         self._make_room(rows)
-        before = self._trial[rows]
-        np.maximum.at(self._trial, rows, batch.trial)
-        newest = (batch.trial > before) & (batch.trial == self._trial[rows])
-        held = np.concatenate([counts, sums], axis=1)[newest]
-        self._shift(held - self._held[rows[newest]])
-        self._held[rows[newest]] = held
+        held = np.concatenate([counts, sums], axis=1)
+        self._shift(held - self._held[rows])
+        self._held[rows] = held
 
     def forget(self, rows: Columns) -> None:
         """Drop all that is held of some origins."""
         self._make_room(rows)
         self._shift(-self._held[rows])
         self._held[rows] = 0
-        self._trial[rows] = 0
 
     def _make_room(self, rows: Columns) -> None:
-        if len(rows) and (top := int(rows.max())) >= len(self._trial):
-            self._trial = grown(self._trial, 2 * (top + 1))
+        if len(rows) and (top := int(rows.max())) >= len(self._held):
             self._held = grown(self._held, 2 * (top + 1))
 
     def _shift(self, change: Columns) -> None:

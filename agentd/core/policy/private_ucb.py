@@ -67,7 +67,7 @@ class PrivateUcb:
         """Replace what is held of the origins."""
         if batch.kind is Kind.RELEASED:
             now, at_release, noised = batch.body[:, 0::3], batch.body[:, 1::3], batch.body[:, 2::3]
-            self._pool.replace(batch, rows, now, extrapolated(now, at_release, noised))
+            self._pool.replace(rows, now, extrapolated(now, at_release, noised))
 
     def forget(self, rows: Columns) -> None:
         """Drop what is held of the origins."""
@@ -85,6 +85,8 @@ def extrapolated(now: Columns, at_release: Columns, noised: Columns) -> Columns:
 
     With noised = q·at_release + r it equals now·q + ⌊now·r / at_release⌋, whose products stay inside 64 bits.
     """
+    if (now == at_release).all():
+        return noised  # released at every pull, as at nominal ε = 1: nothing to extrapolate
     divisor = np.maximum(at_release, 1)
     quotient, rest = np.divmod(noised, divisor)
     contribution: Columns = now * quotient + now * rest // divisor

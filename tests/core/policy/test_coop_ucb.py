@@ -62,7 +62,6 @@ def test_newer_totals_replace_older_ones() -> None:
     policy = after_first_pulls()
     policy.learn(totals(Message(1, 50, 1, (25, 0, 25, 25 * UNIT))), ROW)
     policy.learn(totals(Message(1, 51, 1, (26, 26 * UNIT, 25, 0))), ROW)
-    policy.learn(totals(Message(1, 49, 1, (25, 0, 24, 24 * UNIT))), ROW)
     assert policy.choose(3) == 0
 
 
