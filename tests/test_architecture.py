@@ -33,9 +33,8 @@ ALLOWED = {
 """For each layer, the packages of ours that it may import."""
 
 IMPURE = {
-    "asyncio", "datetime", "io", "logging", "msgpack", "msgspec", "multiprocessing", "os", "pathlib", "random", "signal",
-    "socket",
-    "sqlite3", "structlog", "subprocess", "sys", "tempfile", "threading", "time", "zmq",
+    "asyncio", "datetime", "io", "logging", "msgpack", "msgspec", "multiprocessing", "os", "pathlib", "random",
+    "signal", "socket", "sqlite3", "structlog", "subprocess", "sys", "tempfile", "threading", "time", "zmq",
 }  # fmt: skip
 """What would let time, files, the network or global chance into the core."""
 

@@ -11,7 +11,8 @@ from agentd.bench.codec import bench_codec
 from agentd.bench.sample import spread
 from agentd.bench.simulate import bench_simulate
 from agentd.cli import main
-from agentd.commands.bench import draw_network
+from agentd.commands.bench import draw_networkfrom agentd.core.message import Kind
+
 
 
 def test_a_spread_tells_median_and_extremes() -> None:
@@ -20,7 +21,7 @@ def test_a_spread_tells_median_and_extremes() -> None:
 
 def test_the_codec_is_measured_for_every_kind() -> None:
     result = bench_codec(repetitions=1)
-    assert set(result) == {"released", "totals", "sample"}
+    assert set(result) == {kind.name.lower() for kind in Kind}
     assert all(kind["decode_us_per_message"]["median"] > 0 for kind in result.values())
 
 

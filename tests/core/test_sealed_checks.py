@@ -48,7 +48,7 @@ class Line:
         """Which trials are believed, of (trial, body)."""
         batch = batch_of(Kind.SEALED, [Message(4, trial, 1, body, 1, incarnation) for trial, body in told])
         batch = self._checks.judge(batch)
-        kept, rows = self._checks.continues(batch, np.zeros(len(batch), dtype=np.int64))
+        kept, rows, _ = self._checks.continues(batch, np.zeros(len(batch), dtype=np.int64))
         assert len(kept) == len(rows)
         return kept.trial.tolist()
 
