@@ -11,8 +11,8 @@ from agentd.bench.codec import bench_codec
 from agentd.bench.sample import spread
 from agentd.bench.simulate import bench_simulate
 from agentd.cli import main
-from agentd.commands.bench import draw_networkfrom agentd.core.message import Kind
-
+from agentd.commands.bench import draw_network
+from agentd.core.message import Kind
 
 
 def test_a_spread_tells_median_and_extremes() -> None:
