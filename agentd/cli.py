@@ -32,6 +32,7 @@ VERBS = {
     "experiment": ("agentd.commands.experiment:experiment", "Reproduce the paper's figures."),
     "health": ("agentd.commands.health:health", "Tell whether an agent or an environment is well."),
     "image": ("deploy.image:image", "Build the container image."),
+    "ledger": ("agentd.commands.ledger:ledger", "Show what an agent has spent, from its state on disk."),
     "logs": ("deploy.cli:logs", "Show what the agents of a testbed logged."),
     "manifests": ("deploy.manifests_cli:manifests", "Write a testbed down for Kubernetes."),
     "ps": ("deploy.cli:ps", "List the processes of testbeds."),

@@ -5,9 +5,11 @@
     AgentdError                 exit 1   something failed while running
     ├── SettingsError           exit 2   the operator's flags make no sense
     │   └── ConfigurationError  exit 78  a file or a place the operator named is unusable
+    │       └── StateUnusable   exit 78  the state on disk is somebody else's, in use or damaged
     ├── EnvironmentUnreachable  exit 69  nobody answers where the environment should be
     ├── ToolMissing             exit 69  a program or service of this machine that the command needs is not there
     ├── BudgetExhausted         exit 75  the privacy budget is spent and the operator said to stop then
+    ├── LedgerInDoubt           exit 1   what was spent cannot be written down, so nothing more is sent
     ├── LinkError               exit 1   the transport failed for good, after retries
     └── PeerError               -        a peer sent what no honest peer sends: drop it, count it, go on
 
@@ -35,6 +37,10 @@ class ConfigurationError(SettingsError):
     exit_code = 78
 
 
+class StateUnusable(ConfigurationError):
+    """The state on disk is somebody else's, in use, damaged or out of reach."""
+
+
 class EnvironmentUnreachable(AgentdError):
     """Nobody answers where the environment service should be."""
 
@@ -51,6 +57,10 @@ class BudgetExhausted(AgentdError):
     """The privacy budget is spent and the operator asked to stop then."""
 
     exit_code = 75
+
+
+class LedgerInDoubt(AgentdError):
+    """What was spent cannot be written down, so nothing more may be sent."""
 
 
 class LinkError(AgentdError):

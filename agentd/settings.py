@@ -177,6 +177,7 @@ def _liar_faults(s: TestbedSettings) -> Iterator[str]:
 
 
 CLOCKS = ("lockstep", "free")
+ON_BUDGET = ("listen", "stop")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -218,6 +219,12 @@ class AgentSettings:
     """How long to wait for neighbours and the environment at the start."""
     insecure: bool = False
     """Allow listening beyond loopback without keys."""
+    state: str | None = None
+    """The directory of what must survive a crash; None: a restart is a new incarnation with a new ledger."""
+    epsilon_budget: float | None = None
+    """The true ε that one reward may be exposed to; None: no limit."""
+    on_budget: str = "listen"
+    """What to do when it is spent: release nothing more and go on learning, or stop."""
     log_file: str | None = None
     """JSON lines; None: standard error."""
     faults_file: str | None = None
@@ -241,6 +248,7 @@ class AgentSettings:
             estimator=self.estimator,
             rule=self.rule,
             refresh=self.refresh,
+            epsilon_budget=self.epsilon_budget,
         )
 
     def _faults(self) -> Iterator[str]:
@@ -248,6 +256,7 @@ class AgentSettings:
         yield from _address_faults(self)
         yield from _timing_faults(self)
         yield from _knob_faults(self)
+        yield from _state_faults(self)
 
 
 def is_loopback(address: str) -> bool:
@@ -324,6 +333,24 @@ def _timing_faults(s: AgentSettings) -> Iterator[str]:
     ):
         if not 0.0 < seconds < 1e6:
             yield f"{flag} must be a positive number of seconds, got {seconds}"
+
+
+def _state_faults(s: AgentSettings) -> Iterator[str]:
+    if s.algorithm not in ALGORITHMS:
+        return
+    noised = ALGORITHMS[s.algorithm].noised
+    if s.state is not None and not noised:
+        yield f"--state: {s.algorithm} adds no noise and keeps no ledger, so nothing of it must survive a restart"
+    if s.on_budget not in ON_BUDGET:
+        yield f"--on-budget must be one of {', '.join(ON_BUDGET)}, got {s.on_budget!r}"
+    if s.epsilon_budget is None:
+        return
+    if not 0.0 < s.epsilon_budget < math.inf:
+        yield f"--epsilon-budget must be positive and finite, got {s.epsilon_budget}"
+    if not noised:
+        yield f"--epsilon-budget: {s.algorithm} adds no noise; no budget bounds what it tells"
+    if s.state is None and s.seed is None:
+        yield "--epsilon-budget needs --state DIR: without it a restart would forget what is spent"
 
 
 def _knob_faults(s: AgentSettings) -> Iterator[str]:

@@ -14,14 +14,15 @@ import click
 from agentd.commands.options import FROM_ENVIRONMENT, testbed_options, testbed_settings
 from agentd.commands.scenario import Scenario, make_scenario
 from agentd.commands.summary import banner, table
+from agentd.core.policy import ALGORITHMS
 from agentd.errors import SettingsError
 from agentd.rundir import finite
-from agentd.settings import CLOCKS
+from agentd.settings import CLOCKS, ON_BUDGET
 from deploy import logs as log_lines
 from deploy import reading, registry
 from deploy.detach import Tell, detached
 from deploy.live import Nothing, display
-from deploy.plan import Pace
+from deploy.plan import Keep, Pace
 from deploy.registry import Testbed
 from deploy.runtime import RUNTIMES
 from deploy.stopping import bring_down
@@ -48,6 +49,19 @@ _UP_OPTIONS = (
         "--base-port",
         type=int,
         help="Ports of the environment and then of the agents, from here on.  [default: the first free row from 17000]",
+    ),
+    click.option(
+        "--state/--no-state",
+        default=None,
+        help="Keep the agents' ledgers and state in the run directory.  [default: yes, unless --seed]",
+    ),
+    click.option("--epsilon-budget", type=float, help="The true ε that one reward of an agent may be exposed to."),
+    click.option(
+        "--on-budget",
+        type=click.Choice(ON_BUDGET),
+        default="listen",
+        show_default=True,
+        help="What an agent does when its budget is spent.",
     ),
     click.option(
         "--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Print nothing but the summary, as JSON."
@@ -121,6 +135,9 @@ def up(
     interval: float,
     round_timeout: float,
     ready_timeout: float,
+    state: bool | None,
+    epsilon_budget: float | None,
+    on_budget: str,
     as_json: bool,
     run_dir: str | None,
     **flags: Any,
@@ -136,11 +153,12 @@ def up(
     """
     scenario = make_scenario(testbed_settings(**flags))
     pace = Pace(clock=clock, interval_s=interval, round_timeout_s=round_timeout, ready_timeout_s=ready_timeout)
+    keep = _keep(scenario, state, epsilon_budget, on_budget)
     if runtime == RUNTIME:
         _refuse("--runtime local", image=image, subnet=subnet)
-        prepared = prepare(scenario, run_dir=run_dir, base_port=base_port, pace=pace)
+        prepared = prepare(scenario, run_dir=run_dir, base_port=base_port, pace=pace, keep=keep)
     else:
-        _refuse(f"--runtime {runtime}", base_port=base_port)
+        _refuse(f"--runtime {runtime}", base_port=base_port, state=state or None, epsilon_budget=epsilon_budget)
         prepared = _in_containers(runtime, scenario, run_dir=run_dir, pace=pace, image=image, subnet=subnet)
     if not as_json:
         click.echo(banner(scenario))
@@ -149,6 +167,16 @@ def up(
     with display(quiet=as_json, terminal=sys.stdout.isatty()) as shown:
         result = carry_out(prepared, shown)
     ctx.exit(_say_result(prepared, result, as_json=as_json))
+
+
+def _keep(scenario: Scenario, state: bool | None, epsilon_budget: float | None, on_budget: str) -> Keep:
+    """What the agents write down; a seeded run has no privacy to keep a ledger of, and the disk costs time."""
+    spec = scenario.spec
+    noised = any(ALGORITHMS[spec.algorithm_of(agent)].noised for agent in range(scenario.graph.nodes))
+    if epsilon_budget is not None and not noised:
+        raise SettingsError(f"--epsilon-budget: {scenario.settings.algorithm} adds no noise; no budget bounds it")
+    keeps = scenario.settings.seed is None if state is None else state
+    return Keep(state=keeps, epsilon_budget=epsilon_budget, on_budget=on_budget)
 
 
 def _refuse(where: str, **flags: object) -> None:

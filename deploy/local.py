@@ -51,6 +51,7 @@ PRELOADED = (
     "agentd.environment.service",
     "agentd.shell.daemon",
     "agentd.shell.faulty",
+    "agentd.shell.journal",
     "deploy.children",
 )
 """What the fork server imports, so that no child has to."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from agentd.commands.scenario import Scenario
+from agentd.core.policy import ALGORITHMS
 from agentd.errors import SettingsError
 from agentd.settings import AgentSettings
 
@@ -91,6 +92,16 @@ class Loopback:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """What the agents of a testbed write down, and how much they may spend."""
+
+    state: bool = False
+    """Whether agents that release noised values keep their state; they then survive being killed."""
+    epsilon_budget: float | None = None
+    on_budget: str = _AGENT_DEFAULTS.on_budget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Every process of a testbed, before any of them runs."""
 
@@ -145,20 +156,23 @@ def run_of_seed(seed: int) -> bytes:
     return hashlib.sha256(f"agentd run {seed}".encode()).digest()[:RUN_BYTES]
 
 
-def make_plan(scenario: Scenario, *, run: bytes, base_port: int, run_dir: Path, pace: Pace) -> Plan:
+def make_plan(
+    scenario: Scenario, *, run: bytes, base_port: int, run_dir: Path, pace: Pace, keep: Keep | None = None
+) -> Plan:
     """Lay a scenario out over the ports of this machine from `base_port` on."""
     require_ports(base_port, scenario.graph.nodes)
-    return lay_out(scenario, Loopback(base_port, run_dir), run=run, pace=pace)
+    return lay_out(scenario, Loopback(base_port, run_dir), run=run, pace=pace, keep=keep)
 
 
-def lay_out(scenario: Scenario, places: Places, *, run: bytes, pace: Pace) -> Plan:
-    """Say for every process of a scenario where it listens, whom it hears and what it runs."""
+def lay_out(scenario: Scenario, places: Places, *, run: bytes, pace: Pace, keep: Keep | None = None) -> Plan:
+    """Say for every process of a scenario where it listens, whom it hears, what it runs and what it writes down."""
     graph = scenario.graph
+    keep = keep if keep is not None else Keep()
     return Plan(
         run=run,
         base_port=places.base_port,
         environment=places.environment,
-        agents=tuple(_agent(scenario, own, places, pace) for own in range(graph.nodes)),
+        agents=tuple(_agent(scenario, own, places, pace, keep) for own in range(graph.nodes)),
         links=len(graph.edges),
     )
 
@@ -168,8 +182,14 @@ def log_name(agent: int) -> str:
     return f"logs/agent-{agent}.jsonl"
 
 
-def _agent(scenario: Scenario, own: int, places: Places, pace: Pace) -> AgentSettings:
+def state_name(agent: int) -> str:
+    """The state of an agent, inside the run directory."""
+    return f"state/agent-{agent}"
+
+
+def _agent(scenario: Scenario, own: int, places: Places, pace: Pace, keep: Keep) -> AgentSettings:
     settings, spec = scenario.settings, scenario.spec
+    noised = ALGORITHMS[spec.algorithm_of(own)].noised
     return AgentSettings(
         id=own,
         listen=places.listen(own),
@@ -195,6 +215,9 @@ def _agent(scenario: Scenario, own: int, places: Places, pace: Pace) -> AgentSet
         insecure=places.insecure,
         log_file=places.inside(log_name(own)),
         faults_file=places.inside(LINK_FAULTS),
+        state=places.inside(state_name(own)) if keep.state and noised else None,
+        epsilon_budget=keep.epsilon_budget if noised else None,
+        on_budget=keep.on_budget,
     )
 
 

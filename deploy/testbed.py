@@ -17,7 +17,7 @@ from deploy import preflight, registry
 from deploy.children import EnvironmentPart
 from deploy.local import Crew as LocalCrew
 from deploy.outcome import write_summary
-from deploy.plan import LINK_FAULTS, RUN_BYTES, Pace, Plan, make_plan, run_of_seed
+from deploy.plan import LINK_FAULTS, RUN_BYTES, Keep, Pace, Plan, make_plan, run_of_seed
 from deploy.ports import Reservation, reserve
 from deploy.runtime import Crew
 from deploy.supervisor import Display, Ending, Supervisor
@@ -64,7 +64,12 @@ class Result:
 
 
 def prepare(
-    scenario: Scenario, *, run_dir: str | Path | None, base_port: int | None = None, pace: Pace | None = None
+    scenario: Scenario,
+    *,
+    run_dir: str | Path | None,
+    base_port: int | None = None,
+    pace: Pace | None = None,
+    keep: Keep | None = None,
 ) -> Prepared:
     """Reserve ports, check the machine and write down the plan; whatever is missing is refused here, in one line."""
     settings = scenario.settings
@@ -73,9 +78,9 @@ def prepare(
     reservation = reserve(settings.agents, base_port)
     try:
         port = reservation.base_port
-        preflight.check(make_plan(scenario, run=run, base_port=port, run_dir=Path(), pace=pace))
+        preflight.check(make_plan(scenario, run=run, base_port=port, run_dir=Path(), pace=pace, keep=keep))
         directory = new_directory(scenario, run_dir)
-        plan = make_plan(scenario, run=run, base_port=port, run_dir=directory.path, pace=pace)
+        plan = make_plan(scenario, run=run, base_port=port, run_dir=directory.path, pace=pace, keep=keep)
         write_plan(directory, scenario, plan, RUNTIME)
     except BaseException:
         reservation.release()

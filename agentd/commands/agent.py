@@ -10,7 +10,7 @@ import click
 from agentd.commands.options import FROM_ENVIRONMENT, config_option
 from agentd.core.estimate import ESTIMATORS
 from agentd.core.policy import ALGORITHMS, RULES
-from agentd.settings import CLOCKS, LOG_LEVELS, AgentSettings
+from agentd.settings import CLOCKS, LOG_LEVELS, ON_BUDGET, AgentSettings
 
 
 class Peers(click.ParamType):  # type: ignore[type-arg]
@@ -67,6 +67,17 @@ class Peers(click.ParamType):  # type: ignore[type-arg]
 @click.option("--lies", is_flag=True, help="Lie as --attack says; for testbeds.")
 @click.option("--attack", default="worst", show_default=True, help="How to lie; see agentd simulate --help.")
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine although links are not encrypted.")
+@click.option("--state", metavar="DIR", help="Keep the ledger and all that must survive a restart here.")
+@click.option(
+    "--epsilon-budget", type=float, help="Release nothing that would expose a reward to more than this true ε."
+)
+@click.option(
+    "--on-budget",
+    type=click.Choice(ON_BUDGET),
+    default="listen",
+    show_default=True,
+    help="When the budget is spent: go on learning from others, or stop with exit code 75.",
+)
 @click.option("--log-file", metavar="FILE", help="JSON lines.  [default: standard error]")
 @click.option("--faults-file", metavar="FILE", help="Faults to inject into the links; for testbeds, see agentd chaos.")
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True)

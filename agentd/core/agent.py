@@ -55,6 +55,7 @@ class Agent:
         self._liar = liar
         self._arm: int | None = None
         self._fresh: Batch | None = None
+        self._again: Batch | None = None
         self.heard = 0
         """Messages counted so far."""
 
@@ -72,6 +73,16 @@ class Agent:
     def redundant(self) -> Counter[str]:
         """What flooding repeated."""
         return self._gossip.redundant
+
+    @property
+    def prepared(self) -> Batch | None:
+        """The own message that the next outbox will carry."""
+        return self._fresh
+
+    def resume(self, *, arm: int | None, said: Batch | None) -> None:
+        """Go on after a restart: with the arm whose pull may be under way, and saying again what was said last."""
+        self._arm = arm
+        self._again = said
 
     def choose(self) -> int:
         """The arm of the next trial."""
@@ -102,8 +113,8 @@ class Agent:
         relays = self._gossip.take_relays()
         if self._liar:
             relays = [self._liar.forward(batch) for batch in relays]
-        own = [self._fresh] if self._fresh is not None else []
-        self._fresh = None
+        own = [batch for batch in (self._again, self._fresh) if batch is not None]
+        self._fresh = self._again = None
         return by_kind([*own, *relays])
 
     def receive(self, batches: Iterable[Batch], latest_trial: int = MAX_TRIAL) -> None:

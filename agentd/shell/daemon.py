@@ -20,17 +20,19 @@ from structlog.typing import FilteringBoundLogger
 
 from agentd.core.agent import Agent
 from agentd.core.chance import Purpose, stream
+from agentd.core.kept import Kept, resume
 from agentd.core.lies import Attack, Liar
 from agentd.core.message import MAX_TRIAL
 from agentd.core.policy import make_policy
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import ExactLaplace, Noise, SeededLaplace
 from agentd.core.privacy.sealing import Weighting
-from agentd.errors import AgentdError
+from agentd.errors import AgentdError, BudgetExhausted, LedgerInDoubt
 from agentd.settings import AgentSettings
 from agentd.shell.bandit import BanditClient, RunOver
 from agentd.shell.drive import Reporter, drive_free, drive_lockstep
 from agentd.shell.health import PATIENCE, Health
+from agentd.shell.keeping import Keeping, require_up_to_date
 from agentd.shell.link import Link
 from agentd.shell.logs import open_log
 from agentd.wire.environment import MAX_COUNT, MAX_REASON_CHARS, MAX_REASONS, MICRO, Report, Welcome
@@ -90,19 +92,41 @@ async def _attend(
     health: Health,
 ) -> None:
     """Join the run, take part in it, leave it."""
+    keeping = Keeping.open(settings, log)
+    try:
+        await _attend_keeping(settings, context, bandit, log, stop, health=health, keeping=keeping)
+    finally:
+        keeping.close()
+
+
+async def _attend_keeping(
+    settings: AgentSettings,
+    context: zmq.Context[zmq.Socket[bytes]],
+    bandit: BanditClient,
+    log: FilteringBoundLogger,
+    stop: asyncio.Event,
+    *,
+    health: Health,
+    keeping: Keeping,
+) -> None:
+    kept = keeping.kept
     link = Link(context, own=settings.id, listen=settings.listen, peers=settings.peers, log=log)
     health.say("ready", fresh_s=PATIENCE * settings.ready_timeout_s)  # bound; nothing moves until the others are there
     try:
-        welcome = await bandit.hello(settings.id, settings.incarnation or 0, settings.ready_timeout_s)
+        incarnation = kept.incarnation if kept is not None else settings.incarnation or 0
+        welcome = await bandit.hello(settings.id, incarnation, settings.ready_timeout_s)
         log = log.bind(run=welcome.run.hex())
-        agent = assemble(settings, welcome)
+        agent = assemble(settings, welcome, kept)
+        keeping.join(agent, welcome)
         link.introduce(run=welcome.run, arms=welcome.arms, incarnation=agent.incarnation, round_=agent.trial)
         watch = _watch_for_faults(settings, link, log)
         log.info("joined", trial=agent.trial, arms=welcome.arms, algorithm=settings.algorithm)
         await _wait_for_neighbours(settings, link, stop, returning=agent.trial > 0)
         if not stop.is_set():
             log.info("ready", trial=agent.trial, neighbours=len(settings.peers))
-        await _take_part(settings, agent, link, bandit, horizon=welcome.horizon, stop=stop, log=log, health=health)
+        await _take_part(
+            settings, agent, link, bandit, horizon=welcome.horizon, stop=stop, log=log, health=health, keeping=keeping
+        )
         health.say("done", trial=agent.trial)
         if stop.is_set():
             link.publish(agent.trial, (), last=True)
@@ -136,6 +160,7 @@ async def _take_part(
     link: Link,
     bandit: BanditClient,
     *,
+    keeping: Keeping,
     horizon: int,
     stop: asyncio.Event,
     log: FilteringBoundLogger,
@@ -154,9 +179,16 @@ async def _take_part(
     longest_s = settings.round_timeout_s if settings.clock == "lockstep" else settings.interval_s
     health.say("running", trial=agent.trial, fresh_s=PATIENCE * longest_s)
     try:
-        await drive(agent, link, bandit, rounds=rounds, stop=stop, reporter=reporter)
+        await drive(agent, link, bandit, rounds=rounds, stop=stop, reporter=reporter, keeping=keeping)
     except RunOver:
         stop.set()
+    except LedgerInDoubt:
+        link.publish(link.round, (), last=True)  # nothing of the round that could not be written down
+        raise
+    except BudgetExhausted:
+        link.publish(link.round, (), last=True)
+        await _say_last(bandit, _report(settings, agent, link, done=True), log)
+        raise
 
 
 async def _say_last(bandit: BanditClient, report: Report, log: FilteringBoundLogger) -> None:
@@ -166,26 +198,33 @@ async def _say_last(bandit: BanditClient, report: Report, log: FilteringBoundLog
         log.warning("the environment did not take the last report", why=str(fault))
 
 
-def assemble(settings: AgentSettings, welcome: Welcome) -> Agent:
-    """The agent that the settings describe, continuing where the environment says it stopped.
+def assemble(settings: AgentSettings, welcome: Welcome, kept: Kept | None = None) -> Agent:
+    """The agent that the settings describe, continuing where it stopped.
 
     An agent without state of its own starts a new incarnation, named after the trials it has lost: a number that
     grows with every return and needs no memory.
     """
-    lost = welcome.next_trial - 1
-    incarnation = settings.incarnation if settings.incarnation is not None else lost
+    counted = welcome.next_trial - 1
+    if kept is not None:
+        require_up_to_date(kept, counted, str(settings.state))
+        incarnation = kept.incarnation
+    else:
+        incarnation = settings.incarnation if settings.incarnation is not None else counted
     noise, coins = _noise(settings, incarnation), KeyedCoins(_seed(settings), settings.id)
     policy = make_policy(settings.algorithm, settings.policy(welcome.arms), settings.id, noise, coins)
-    return Agent(
+    agent = Agent(
         settings.id,
         policy,
         arms=welcome.arms,
         lifetime=settings.gamma,
         incarnation=incarnation,
-        trial=lost,
+        trial=counted,
         liar=_liar(settings) if settings.lies else None,
         weighting=Weighting.of(settings.epsilon),
     )
+    if kept is not None:
+        resume(agent, kept, counted, noise)
+    return agent
 
 
 def _noise(settings: AgentSettings, incarnation: int) -> Noise:
@@ -221,7 +260,8 @@ def _report(settings: AgentSettings, agent: Agent, link: Link, *, done: bool) ->
 
 
 def _dropped(agent: Agent, link: Link) -> Counter[str]:
-    return agent.dropped + link.dropped
+    ledger = agent.policy.ledger
+    return agent.dropped + link.dropped + Counter({"budget": ledger.refused if ledger else 0})
 
 
 def _hear_signals(stop: asyncio.Event, log: FilteringBoundLogger) -> None:

@@ -11,6 +11,7 @@ from structlog.typing import FilteringBoundLogger
 
 from agentd.core.agent import Agent
 from agentd.core.message import MAX_TRIAL
+from agentd.shell.keeping import Keeping
 from agentd.shell.link import Link
 
 REPORT_EVERY_S = 2.0
@@ -51,10 +52,11 @@ async def drive_lockstep(
     round_timeout_s: float,
     stop: asyncio.Event,
     reporter: Reporter,
+    keeping: Keeping | None = None,
 ) -> None:
     """Carry the agent through its trials in step with its neighbours; nobody coordinates but the neighbours."""
     while agent.trial < rounds and not stop.is_set():
-        agent.observe(await bandit.pull(agent.own, agent.trial + 1, agent.choose()))
+        await _pull(agent, bandit, keeping)
         last = agent.trial == rounds
         link.publish(agent.trial, agent.outbox(), last=last)
         if not last:
@@ -64,18 +66,34 @@ async def drive_lockstep(
 
 
 async def drive_free(
-    agent: Agent, link: Link, bandit: Bandit, *, rounds: int, interval_s: float, stop: asyncio.Event, reporter: Reporter
+    agent: Agent,
+    link: Link,
+    bandit: Bandit,
+    *,
+    rounds: int,
+    interval_s: float,
+    stop: asyncio.Event,
+    reporter: Reporter,
+    keeping: Keeping | None = None,
 ) -> None:
     """Carry the agent through its trials on its own clock; it waits for nobody."""
     due = time.monotonic()
     while agent.trial < rounds and not stop.is_set():
         agent.receive(link.drain(), latest_trial=MAX_TRIAL)  # clocks differ: nobody knows how far others can be
-        agent.observe(await bandit.pull(agent.own, agent.trial + 1, agent.choose()))
+        await _pull(agent, bandit, keeping)
         link.publish(agent.trial, agent.outbox(), last=agent.trial == rounds)
         reporter.tick(agent.trial)
         due = max(due + interval_s, time.monotonic())
         if agent.trial < rounds:
             await _sleep_until(due, stop)
+
+
+async def _pull(agent: Agent, bandit: Bandit, keeping: Keeping | None) -> None:
+    """One trial, written down where something keeps the agent's state; only then may its outbox be sent."""
+    arm = keeping.before_pull(agent) if keeping is not None else agent.choose()
+    agent.observe(await bandit.pull(agent.own, agent.trial + 1, arm))
+    if keeping is not None:
+        keeping.before_sending(agent)
 
 
 async def _sleep_until(due: float, stop: asyncio.Event) -> None:

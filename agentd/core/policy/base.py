@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from agentd.core.grid import UNIT
 from agentd.core.message import Batch, Columns, Kind
-from agentd.core.privacy.ledger import Ledger
+from agentd.core.privacy.ledger import Ledger, Release
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,19 @@ class PolicySettings:
     """How sealed chooses: thompson or ucb."""
     refresh: int = 100
     """After so many trials without a message, sealed repeats one, so that a loss heals."""
+    epsilon_budget: float | None = None
+    """The true ε that one reward may be exposed to; None: no limit."""
+
+
+class Released(NamedTuple):
+    """A release and the value that left."""
+
+    release: Release
+    value: int
+
+
+Snapshot = Mapping[str, Sequence[int]]
+"""What a policy must find again after a crash: named rows of integers."""
 
 
 class Policy(Protocol):
@@ -82,6 +96,41 @@ def best_arm(sums: list[int], counts: list[int], trial: int) -> int:
         if index > best_index:
             best, best_index = arm, index
     return best
+
+
+@runtime_checkable
+class Keepable(Protocol):
+    """A policy whose state can be kept: what it noised must never be noised again."""
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """What its releases cost."""
+        ...
+
+    fresh: tuple[Released, ...]
+    """What the last observation released."""
+
+    def snapshot(self) -> Snapshot:
+        """What must survive a crash."""
+        ...
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Take it back, into a policy that has seen nothing; ValueError where it is not this policy's."""
+        ...
+
+
+def kept_rows(policy: object, names: Sequence[str]) -> Snapshot:
+    """The rows of integers that a policy keeps in attributes of these names."""
+    return {name: list(getattr(policy, f"_{name}")) for name in names}
+
+
+def take_rows(policy: object, names: Sequence[str], snapshot: Snapshot) -> None:
+    """Put rows back into a policy's attributes; they must be those and as long as those that are there."""
+    for name in names:
+        row, before = list(snapshot.get(name, ())), getattr(policy, f"_{name}")
+        if set(snapshot) != set(names) or len(row) != len(before) or any(type(number) is not int for number in row):
+            raise ValueError(f"not the state of this algorithm: {sorted(snapshot)}, {name} = {row}")
+        setattr(policy, f"_{name}", row)
 
 
 class Silent:

@@ -8,10 +8,21 @@ from __future__ import annotations
 
 import math
 
-from agentd.core.policy.base import PolicySettings, Silent, widened_log
+from agentd.core.grid import UNIT
+from agentd.core.policy.base import (
+    PolicySettings,
+    Released,
+    Silent,
+    Snapshot,
+    kept_rows,
+    take_rows,
+    widened_log,
+)
 from agentd.core.privacy.laplace import Noise
 from agentd.core.privacy.ledger import Ledger, Release
 from agentd.core.privacy.series import scale_steps
+
+_KEPT = ("counts", "sums", "released_counts", "released_sums")
 
 
 class DpUcbInt(Silent):
@@ -26,7 +37,8 @@ class DpUcbInt(Silent):
         self._sums = [0] * arms
         self._released_counts = [0] * arms
         self._released_sums = [0] * arms
-        self.ledger = Ledger()
+        self.ledger = Ledger(budget=settings.epsilon_budget)
+        self.fresh: tuple[Released, ...] = ()
 
     def choose(self, trial: int) -> int:
         """Round robin until every arm had its first refresh, then the largest index."""
@@ -34,8 +46,8 @@ class DpUcbInt(Silent):
         if pulls < len(self._counts) * self._interval:
             return pulls % len(self._counts)
         log = widened_log(trial)
-        indices = [
-            total / at_release + math.sqrt(log / now)
+        indices = [  # an arm that the budget never let release says nothing: the middle of the range
+            (total / at_release if at_release else UNIT / 2) + math.sqrt(log / now)
             for total, at_release, now in zip(self._released_sums, self._released_counts, self._counts, strict=True)
         ]
         return indices.index(max(indices))
@@ -44,9 +56,23 @@ class DpUcbInt(Silent):
         """Count the reward; refresh the arm's noised sum when its interval is full."""
         self._counts[arm] += 1
         self._sums[arm] += reward
+        self.fresh = ()
         pulls = self._counts[arm]
         if pulls % self._interval == 0:
-            scale = scale_steps(pulls, self._v)
-            self.ledger.record(Release(arm, trial, pulls, scale))
-            self._released_counts[arm] = pulls
-            self._released_sums[arm] = self._sums[arm] + self._noise.draw(arm, scale)
+            self._release(Release(arm, trial, pulls, scale_steps(pulls, self._v)))
+
+    def snapshot(self) -> Snapshot:
+        """Own counts and sums, raw and released."""
+        return kept_rows(self, _KEPT)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Take back a snapshot."""
+        take_rows(self, _KEPT, snapshot)
+
+    def _release(self, release: Release) -> None:
+        if not self.ledger.admits(release):
+            return  # what was released last is acted on for longer
+        self.ledger.record(release)
+        noised = self._sums[release.arm] + self._noise.draw(release.arm, release.scale)
+        self._released_counts[release.arm], self._released_sums[release.arm] = release.pulls, noised
+        self.fresh = (Released(release, noised),)

@@ -6,6 +6,9 @@ message carries until the next threshold. One release costs n^(−v/2); the ledg
 
 What the paper overlooks (its error 6): the counts in the message follow the agent's actions, and those follow its raw
 rewards. The noised field is private; the transcript as a whole is not. We keep the algorithm as published and say so.
+
+With a privacy budget an arm whose next release would go past it falls silent: its last release goes on being told, with
+the count that was told last.
 """
 
 from __future__ import annotations
@@ -15,11 +18,13 @@ import math
 import numpy as np
 
 from agentd.core.message import Batch, Columns, Kind
-from agentd.core.policy.base import PolicySettings, best_arm
+from agentd.core.policy.base import PolicySettings, Released, Snapshot, best_arm, kept_rows, take_rows
 from agentd.core.policy.pool import Pool
 from agentd.core.privacy.laplace import Noise
 from agentd.core.privacy.ledger import Ledger, Release
 from agentd.core.privacy.series import ReleaseSeries, scale_steps
+
+_KEPT = ("counts", "sums", "told", "released_counts", "released_sums", "silent_at")
 
 
 class PrivateUcb:
@@ -36,8 +41,10 @@ class PrivateUcb:
         self._told = [0] * arms
         self._released_counts = [0] * arms
         self._released_sums = [0] * arms
+        self._silent_at = [0] * arms  # the count told last, where the budget is spent
         self._pool = Pool(arms)
-        self.ledger = Ledger()
+        self.ledger = Ledger(budget=settings.epsilon_budget)
+        self.fresh: tuple[Released, ...] = ()
 
     def choose(self, trial: int) -> int:
         """Round robin for K·⌈1/ε⌉ pulls, then the largest index over own data and the group's releases."""
@@ -53,14 +60,17 @@ class PrivateUcb:
         self._counts[arm] += 1
         self._sums[arm] += reward
         self._told[arm] += told
+        self.fresh = ()
         if self._counts[arm] in self._series:
             self._release(trial, arm, self._counts[arm])
 
     def body(self) -> tuple[Kind, list[int]]:
         """Per arm: pulls now, pulls at the release, noised sum; zeros while nothing is released."""
         numbers: list[int] = []
-        for now, at_release, noised in zip(self._counts, self._released_counts, self._released_sums, strict=True):
-            numbers += (now, at_release, noised) if at_release else (0, 0, 0)
+        for now, silent_at, at_release, noised in zip(
+            self._counts, self._silent_at, self._released_counts, self._released_sums, strict=True
+        ):
+            numbers += (silent_at or now, at_release, noised) if at_release else (0, 0, 0)
         return Kind.RELEASED, numbers
 
     def learn(self, batch: Batch, rows: Columns) -> None:
@@ -73,11 +83,23 @@ class PrivateUcb:
         """Drop what is held of the origins."""
         self._pool.forget(rows)
 
+    def snapshot(self) -> Snapshot:
+        """Own counts and sums, raw and released."""
+        return kept_rows(self, _KEPT)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Take back a snapshot; what others said comes again by itself."""
+        take_rows(self, _KEPT, snapshot)
+
     def _release(self, trial: int, arm: int, pulls: int) -> None:
-        scale = scale_steps(pulls, self._v)
-        self.ledger.record(Release(arm, trial, pulls, scale))
-        noised = self._told[arm] + self._noise.draw(arm, scale)
-        self._released_counts[arm], self._released_sums[arm] = pulls, noised
+        release = Release(arm, trial, pulls, scale_steps(pulls, self._v))
+        if not self.ledger.admits(release):
+            self._silent_at[arm] = self._silent_at[arm] or pulls - 1
+            return
+        self.ledger.record(release)
+        noised = self._told[arm] + self._noise.draw(arm, release.scale)
+        self._released_counts[arm], self._released_sums[arm], self._silent_at[arm] = pulls, noised, 0
+        self.fresh = (Released(release, noised),)
 
 
 def extrapolated(now: Columns, at_release: Columns, noised: Columns) -> Columns:

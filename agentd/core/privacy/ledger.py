@@ -14,6 +14,10 @@ adds up and reports. Who is protected decides what to add:
 The ledger speaks of released sums. Where an agent also shows counts that follow from raw rewards, as `private-ucb`
 does, those tell more than any sum of ε can say.
 
+What may be spent can be limited. The budget bounds the promise for one changed reward: the sum over an arm's releases
+where sums run on, the largest single release where batches are disjoint. A release that would go past it is not to be
+made (`admits`), and cannot be recorded.
+
 The sums are integers in units of 2^−128, each release rounded up: exact, of constant cost per release, kept per arm
 and not per release, equal in any order, and never below the truth. They outgrow 64 bits: journal them as text.
 """
@@ -92,16 +96,44 @@ class Ledger:
     looking at the rewards, as with a fixed horizon.
     """
 
-    def __init__(self, *, disjoint: bool = False) -> None:
-        self._disjoint = disjoint
+    def __init__(self, *, disjoint: bool = False, budget: float | None = None) -> None:
+        self.disjoint = disjoint
+        """Whether each reward enters one release only."""
+        self.refused = 0
+        """Releases that the budget did not admit."""
+        self._budget = None if budget is None else math.floor(Fraction(budget) * (1 << UNIT_BITS))
         self._arms: dict[int, _Account] = {}
         self._total = _Account()
 
+    def admits(self, release: Release) -> bool:
+        """Whether the budget has room for a release; one that it has no room for is counted, and must not be made."""
+        if self._has_room(release):
+            return True
+        self.refused += 1
+        return False
+
     def record(self, release: Release) -> None:
         """Charge one release; call it before the release leaves, once."""
+        if not self._has_room(release):
+            raise ValueError(f"{release} goes past the privacy budget")
+        self.take_back(release)
+
+    def take_back(self, release: Release) -> None:
+        """Charge a release that was made in the past, whatever the budget says by now."""
         charge = _charge(release.scale)
         self._arms.setdefault(release.arm, _Account()).add(charge)
         self._total.add(charge)
+
+    def _has_room(self, release: Release) -> bool:
+        if self._budget is None:
+            return True
+        before = 0 if self.disjoint else self._account(release.arm).linear
+        return before + _ceil_ratio(UNIT, release.scale) <= self._budget
+
+    @property
+    def arms(self) -> list[int]:
+        """The arms with a release."""
+        return sorted(self._arms)
 
     def releases(self, arm: int | None = None) -> int:
         """Count the releases of an arm, or of all."""
@@ -121,8 +153,8 @@ class Ledger:
         return self._account(arm).advanced(delta)
 
     def epsilon_one_reward(self, delta: float | None = None) -> float:
-        """Return the promise for one changed reward, pure or at δ: the largest over the arms."""
-        if self._disjoint:
+        """Return the promise for one changed reward, pure or at δ: the largest over the arms, or over the releases."""
+        if self.disjoint:
             return self.epsilon_largest_release()
         if delta is None:
             return max(map(self.pure_epsilon, self._arms), default=0.0)
@@ -130,7 +162,7 @@ class Ledger:
 
     def epsilon_all_arms(self, delta: float | None = None) -> float:
         """Return the promise for a change on every arm, pure or at δ."""
-        if self._disjoint:
+        if self.disjoint:
             return _upper(sum(account.largest for account in self._arms.values()))
         return self.pure_epsilon() if delta is None else self.advanced_epsilon(delta)
 

@@ -1,0 +1,107 @@
+"""What stands between an agent and the wire: its journal and its privacy budget."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from structlog.typing import FilteringBoundLogger
+
+from agentd.core.agent import Agent
+from agentd.core.kept import Kept
+from agentd.core.policy.base import Keepable
+from agentd.errors import BudgetExhausted, StateUnusable
+from agentd.settings import AgentSettings
+from agentd.wire.environment import Welcome
+
+if TYPE_CHECKING:  # only an agent that keeps state loads SQLite
+    from agentd.shell.journal import Journal
+
+
+class Keeping:
+    """Writes each round down before it is sent, and notices when the budget is spent."""
+
+    def __init__(self, settings: AgentSettings, journal: Journal | None, log: FilteringBoundLogger) -> None:
+        self._settings = settings
+        self._journal = journal
+        self._log = log
+        self._said = False
+
+    @classmethod
+    def open(cls, settings: AgentSettings, log: FilteringBoundLogger) -> Keeping:
+        """Take up the state that the settings name, if any."""
+        if settings.state is None:
+            return cls(settings, None, log)
+        from agentd.shell.journal import Journal
+
+        return cls(settings, Journal.open(settings.state, whose(settings)), log)
+
+    @property
+    def kept(self) -> Kept | None:
+        """What was found on disk."""
+        return self._journal.kept if self._journal is not None else None
+
+    def join(self, agent: Agent, welcome: Welcome) -> None:
+        """Tie the state to the run that the environment serves."""
+        if self._journal is None:
+            return
+        self._journal.join(run=welcome.run.hex(), arms=welcome.arms, incarnation=agent.incarnation)
+        if (kept := self._journal.kept) is not None and agent.trial > kept.trial:
+            self._log.warning("a pull was lost with the machine; its trial is skipped", trial=agent.trial)
+            self._journal.skip_to(agent.trial)
+
+    def before_pull(self, agent: Agent) -> int:
+        """The arm of the next pull, noted."""
+        arm = agent.choose()
+        if self._journal is not None:
+            self._journal.intend(agent.trial + 1, arm)
+        return arm
+
+    def before_sending(self, agent: Agent) -> None:
+        """Write down what is about to leave; stop here if the budget is spent and the operator wants that."""
+        policy = agent.policy
+        if self._journal is not None:
+            assert isinstance(policy, Keepable)  # noqa: S101 - `resume` and the settings have seen to it
+            self._journal.commit(agent.trial, policy, agent.prepared)
+        if policy.ledger is not None and policy.ledger.refused and not self._said:
+            self._say_spent(agent.trial, policy.ledger.epsilon_one_reward())
+
+    def close(self) -> None:
+        """Flush everything and let go of the state."""
+        if self._journal is not None:
+            self._journal.close()
+
+    def _say_spent(self, trial: int, epsilon: float) -> None:
+        self._said = True
+        budget = self._settings.epsilon_budget
+        self._log.warning("privacy budget spent", trial=trial, budget=budget, epsilon=epsilon)
+        if self._settings.on_budget == "stop":
+            raise BudgetExhausted(
+                f"the privacy budget of {budget:g} is spent (ε = {epsilon:.4g} at trial {trial}) and --on-budget says "
+                "stop; raise --epsilon-budget, or go on with --on-budget listen"
+            )
+
+
+def whose(settings: AgentSettings) -> dict[str, Any]:
+    """What must not change under a state; what its noise and its releases depend on."""
+    return {
+        "agent": settings.id,
+        "algorithm": settings.algorithm,
+        "epsilon": settings.epsilon,
+        "v": settings.v,
+        "seeded": settings.seed is not None,
+    }
+
+
+def require_up_to_date(kept: Kept, counted: int, place: str) -> None:
+    """Refuse a state that does not continue in the environment's count of trials."""
+    if counted < kept.trial:
+        raise StateUnusable(
+            f"the state in {place} is at trial {kept.trial}, but the environment has counted {counted} trials of this "
+            "agent: it lost its own state, or it is another one. Restore it, or name another place with --state"
+        )
+    if counted > kept.trial + 1:
+        raise StateUnusable(
+            f"the state in {place} ends at trial {kept.trial}, but the environment has counted {counted} trials of "
+            "this agent: this is an older copy, and its ledger may miss releases. Restore the newest, or move it away "
+            "to start over as a new incarnation"
+        )
