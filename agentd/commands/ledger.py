@@ -10,6 +10,7 @@ import click
 
 from agentd.core.kept import Kept
 from agentd.core.policy import PolicySettings, make_policy
+from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.composition import LEAST_DELTA, tight_epsilon
 from agentd.core.privacy.ledger import Ledger, paper_bound
 from agentd.errors import ConfigurationError, SettingsError
@@ -79,7 +80,7 @@ def _ledger_of(kept: Kept) -> Ledger:
     """The ledger as the agent itself keeps it."""
     about = kept.about
     settings = PolicySettings(arms=about["arms"], epsilon=about["epsilon"], v=about["v"])
-    found = make_policy(about["algorithm"], settings, about["agent"], _Silence()).ledger
+    found = make_policy(about["algorithm"], settings, about["agent"], _Silence(), KeyedCoins(0, 0)).ledger
     if found is None:
         raise ConfigurationError(f"{about['algorithm']} keeps no ledger")
     for release, _ in kept.releases:

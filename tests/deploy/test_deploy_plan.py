@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agentd.commands.scenario import Scenario, make_scenario
 from agentd.errors import SettingsError
 from agentd.settings import TestbedSettings
-from deploy.plan import Pace, Plan, make_plan, port_count, run_of_seed
+from deploy.plan import Keep, Pace, Plan, make_plan, port_count, run_of_seed
 
 RUN = bytes(range(8))
 
@@ -48,6 +48,9 @@ COMMON = {
     "ready_timeout_s": 9.0,
     "insecure": False,
     "log_level": "info",
+    "state": None,
+    "epsilon_budget": None,
+    "on_budget": "listen",
 }
 EXPECTED = {
     "run": "0001020304050607",
@@ -140,3 +143,11 @@ def test_the_last_ports_there_are_can_be_used(path_of_three: str) -> None:
 def test_the_id_of_a_seeded_run_follows_from_its_seed() -> None:
     assert run_of_seed(7) == run_of_seed(7) != run_of_seed(8)
     assert len(run_of_seed(7)) == 8
+
+
+def test_agents_that_add_noise_keep_their_state_where_that_is_asked_for(path_of_three: str) -> None:
+    scenario = make_scenario(TestbedSettings(topology=path_of_three, policies={2: "ucb1"}))
+    keep = Keep(state=True, epsilon_budget=2.0, on_budget="stop")
+    plan = make_plan(scenario, run=RUN, base_port=17000, run_dir=Path("run"), pace=Pace(), keep=keep)
+    kept = [(agent.state, agent.epsilon_budget) for agent in plan.agents]
+    assert kept == [("run/state/agent-0", 2.0), ("run/state/agent-1", 2.0), (None, None)]

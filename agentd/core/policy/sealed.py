@@ -31,12 +31,12 @@ import math
 
 from agentd.core.grid import UNIT
 from agentd.core.message import Batch, Columns, Kind
-from agentd.core.policy.base import PolicySettings
+from agentd.core.policy.base import PolicySettings, Released, Snapshot
 from agentd.core.policy.coins import Coins
-from agentd.core.policy.records import NOTHING, RecordPool
+from agentd.core.policy.records import NOTHING, Record, RecordPool
 from agentd.core.privacy.laplace import Noise
 from agentd.core.privacy.ledger import Ledger, Release
-from agentd.core.privacy.sealing import OpenBatch, Weighting
+from agentd.core.privacy.sealing import OpenBatch, Weighting, kept_batches, restored_batch
 
 RULES = ("thompson", "ucb")
 """How an arm is chosen from records: a draw around each mean, or the largest upper bound."""
@@ -65,7 +65,8 @@ class Sealed:
         self._body: list[int] | None = None
         self._told_at: int | None = None
         self._repeated = 0
-        self.ledger = Ledger(disjoint=True)
+        self.ledger = Ledger(disjoint=True, budget=settings.epsilon_budget)
+        self.fresh: tuple[Released, ...] = ()
 
     def choose(self, trial: int) -> int:
         """The arm that the records speak for; without news since the last choice, the same again."""
@@ -77,6 +78,7 @@ class Sealed:
         """Add the reward to the arm's open batch; close the batch if the group would double its knowledge that way."""
         batch = self._open[arm]
         batch.add(told)
+        self.fresh = ()
         record = None
         if self._is_due(arm, batch.pulls):
             record = self._close(trial, arm)
@@ -106,10 +108,37 @@ class Sealed:
         known = self._own[arm].samples + self._pool.samples[arm]
         return group * self._weighting.samples(pulls) >= max(least_samples(len(self._open), group), known)
 
-    def _close(self, trial: int, arm: int) -> list[int]:
+    def snapshot(self) -> Snapshot:
+        """What was released, and the open batches."""
+        own = [number for record in self._own for number in record]
+        return {"own": own, **kept_batches(self._open)}
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Take back a snapshot; what others released comes again by itself."""
+        arms, width = len(self._own), len(NOTHING)
+        if {name: len(row) for name, row in snapshot.items()} != {
+            "own": arms * width,
+            "open_pulls": arms,
+            "open_sums": arms,
+        }:
+            raise ValueError(f"not the state of sealed with {arms} arms: {sorted(snapshot)}")
+        own = snapshot["own"]
+        self._own = [Record(*own[start : start + width]) for start in range(0, len(own), width)]
+        self._open = [
+            restored_batch(pulls, total)
+            for pulls, total in zip(snapshot["open_pulls"], snapshot["open_sums"], strict=True)
+        ]
+
+    def _close(self, trial: int, arm: int) -> list[int] | None:
+        """Release the batch; one that the budget does not admit is thrown away."""
         batch, weighting = self._open[arm], self._weighting
-        self.ledger.record(Release(arm, trial, batch.pulls, weighting.scale))
+        release = Release(arm, trial, batch.pulls, weighting.scale)
+        if not self.ledger.admits(release):
+            self._open[arm] = OpenBatch()
+            return None
+        self.ledger.record(release)
         sealed = batch.seal(self._noise, arm, weighting.scale)
+        self.fresh = (Released(release, sealed.noised),)
         self._own[arm] = self._own[arm].after(sealed, weighting)
         self._arm = None
         return [arm, *self._own[arm]]

@@ -1,7 +1,8 @@
 """Batches that are released once: the raw side, the released side, and the one door between them.
 
 An `OpenBatch` holds raw rewards. Its sum has no accessor, is in no representation, and is read in one place: `seal`,
-which adds the noise, hands out a `SealedBatch` and empties the batch. A `SealedBatch` is a released value: everything
+which adds the noise, hands out a `SealedBatch` and empties the batch. (`kept_batches` hands it to the journal, which
+never leaves the machine: after a crash the batch must go on as it was.) A `SealedBatch` is a released value: everything
 computed from it is post-processing and costs nothing.
 
 How much a batch counts. A batch of n rewards in [0, 1] has a sum of variance at most n/4; discrete Laplace noise of
@@ -16,6 +17,7 @@ that agree on n and y agree on A and S to the bit.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -49,6 +51,20 @@ class OpenBatch:
         sealed = SealedBatch(self.pulls, self._secret + noise.draw(arm, scale))
         self.pulls = self._secret = 0
         return sealed
+
+
+def kept_batches(batches: Sequence[OpenBatch]) -> dict[str, list[int]]:
+    """Open batches for the agent's own disk, and for nothing else."""
+    return {"open_pulls": [batch.pulls for batch in batches], "open_sums": [batch._secret for batch in batches]}
+
+
+def restored_batch(pulls: int, total: int) -> OpenBatch:
+    """An open batch as it was kept; ValueError where none can have looked like that."""
+    if not (type(pulls) is type(total) is int and pulls >= 0 and 0 <= total <= pulls * UNIT):
+        raise ValueError(f"no open batch of {pulls} pulls looks like this")
+    batch = OpenBatch()
+    batch.pulls, batch._secret = pulls, total
+    return batch
 
 
 @dataclass(frozen=True, slots=True)
