@@ -25,14 +25,15 @@ from deploy.testbed import Prepared, new_directory, run_of, write_plan
 from deploy.yaml_text import with_common_part
 
 DEFAULT_IMAGE = DEFAULT_TAG
-READY_PER_AGENT_S = 1.0
-"""How much longer agents wait for each other, per agent: the first container runs long before the last."""
+READY_EXTRA_S, READY_PER_AGENT_S = 30.0, 1.0
+"""How much longer containers wait for each other, and per agent: the first one runs long before the last."""
 MEGABYTES_PER_CONTAINER = 45
 
 
 def plan_for_containers(scenario: Scenario, pace: Pace) -> Plan:
     """The plan, with more patience at the start."""
-    patient = replace(pace, ready_timeout_s=pace.ready_timeout_s + READY_PER_AGENT_S * scenario.graph.nodes)
+    extra_s = READY_EXTRA_S + READY_PER_AGENT_S * scenario.graph.nodes
+    patient = replace(pace, ready_timeout_s=pace.ready_timeout_s + extra_s)
     return lay_out(scenario, ContainerPlaces(), run=run_of(scenario), pace=patient)
 
 

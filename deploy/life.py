@@ -25,13 +25,14 @@ RETURN_S = 30.0
 GRACE_S = 5.0
 """How long a process may take to end after SIGTERM."""
 _GRACE_PER_AGENT_S = 0.05  # they all end at once, on few processors
+_GRACE_PER_CONTAINER_S = 0.5  # taking one down costs the machine more than what ran in it
 ENVIRONMENT_GRACE_S = 60.0
 """How long the environment may take: it writes the results of the whole run, and to kill it then would lose them."""
 
 
-def grace_for(agents: int) -> float:
+def grace_for(agents: int, *, containers: bool = False) -> float:
     """How long the processes of a testbed of this size may take to end after SIGTERM."""
-    return GRACE_S + _GRACE_PER_AGENT_S * agents
+    return GRACE_S + (_GRACE_PER_CONTAINER_S if containers else _GRACE_PER_AGENT_S) * agents
 
 
 class Phase(IntEnum):

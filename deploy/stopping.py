@@ -38,11 +38,15 @@ def bring_down(testbed: Testbed) -> Stopped:
         return Stopped(place, "it had ended already")
     if testbed.is_supervised():
         _ask_to_stop(testbed)
-        if not wait_for([testbed.supervisor], grace_for(testbed.agents) + SUPERVISOR_EXTRA_S):
+        if not wait_for([testbed.supervisor], _grace(testbed) + SUPERVISOR_EXTRA_S):
             return Stopped(place, f"stopped {testbed.agents} agents and the environment")
         send(testbed.supervisor, signal.SIGKILL)
         wait_for([testbed.supervisor], GRACE_S)
     return _end_orphans(registry.read(testbed.run_dir))
+
+
+def _grace(testbed: Testbed) -> float:
+    return grace_for(testbed.agents, containers=bool(testbed.project))
 
 
 def _ask_to_stop(testbed: Testbed) -> None:
@@ -67,7 +71,7 @@ def _end_containers(testbed: Testbed) -> Stopped:
     """The agents first, so that the environment hears their last words and writes down what came of the run."""
     docker = require_docker()
     ended = tuple(sorted(testbed.running()))
-    containers.stop(docker, testbed.project, "agent", int(grace_for(testbed.agents)))
+    containers.stop(docker, testbed.project, "agent", int(_grace(testbed)))
     containers.stop(docker, testbed.project, ENVIRONMENT, int(ENVIRONMENT_GRACE_S))
     (remove_stack if testbed.runtime == "swarm" else containers.remove)(docker, testbed.project)
     containers.take_back(testbed.run_dir)

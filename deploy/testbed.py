@@ -15,6 +15,7 @@ from agentd.commands.summary import manifest
 from agentd.rundir import RunDirectory
 from deploy import preflight, registry
 from deploy.children import EnvironmentPart
+from deploy.life import grace_for
 from deploy.local import Crew as LocalCrew
 from deploy.outcome import write_summary
 from deploy.plan import LINK_FAULTS, RUN_BYTES, Keep, Pace, Plan, make_plan, run_of_seed
@@ -120,7 +121,8 @@ def carry_out(
     registry.announce(testbed)
     try:
         hands = crew if crew is not None else prepared.hire() if prepared.hire else LocalCrew(directory.path)
-        ending = Supervisor(plan, prepared.part, testbed, hands, display, on_ready=on_ready).run()
+        grace_s = grace_for(len(plan.agents), containers=bool(prepared.project))
+        ending = Supervisor(plan, prepared.part, testbed, hands, display, grace_s=grace_s, on_ready=on_ready).run()
         with _undisturbed():
             return Result(write_summary(directory, prepared.scenario, ending, plan.run, prepared.runtime), ending)
     finally:

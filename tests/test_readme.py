@@ -24,6 +24,17 @@ LESS_TO_DO = {"agentd experiment": " --trials 2 --agents 24 --edge-probability 0
 """What is added to commands that take minutes."""
 
 
+BUILD = "agentd image build"
+IN_CONTAINERS = "--runtime compose"
+
+
+def in_containers(commands: list[str], image: str) -> list[str]:
+    """The commands with the image of these sources, which a fixture has built already."""
+    return [
+        command.replace(IN_CONTAINERS, f"{IN_CONTAINERS} --image {image}") for command in commands if command != BUILD
+    ]
+
+
 def shortened(command: str) -> str:
     for start, flags in LESS_TO_DO.items():
         if command.startswith(start):
@@ -67,7 +78,9 @@ def test_ci_runs_the_readmes_test_command() -> None:
 @pytest.mark.slow
 @pytest.mark.system
 @pytest.mark.parametrize("commands", BLOCKS[1:], ids=lambda commands: shlex.split(commands[0])[1])
-def test_every_command_of_the_readme_works(commands: list[str], tmp_path: Path) -> None:
+def test_every_command_of_the_readme_works(commands: list[str], tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    if BUILD in commands:
+        commands = in_containers(commands, request.getfixturevalue("agentd_image"))
     run(commands, tmp_path)
 
 

@@ -1,0 +1,268 @@
+"""Testbeds in containers, by compose and by a swarm: skipped, with the reason, where there is no Docker."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import stat
+import subprocess
+from collections.abc import Iterator
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+import pytest
+from container_image import docker_or_skip
+from running_testbeds import PATIENCE_S, agentd, agentd_json, read_json, start, until
+
+from agentd.commands.scenario import make_scenario
+from agentd.settings import TestbedSettings
+from deploy import containers
+from deploy.containers import ids_of, networks_of, user_inside
+from deploy.control import kill_agent, restart_agent
+from deploy.docker import Docker, find_composes
+from deploy.housing import prepare_containers
+from deploy.live import Nothing
+from deploy.plan import Pace
+from deploy.swarm import INIT
+from deploy.testbed import carry_out
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+SMALL = ("--agents", "4", "--edge-probability", "0.7", "--rounds", "40", "--seed", "11")
+ENDLESS = ("--agents", "3", "--edge-probability", "1", "--rounds", "100000", "--round-timeout", "1")
+CONTRACT = {
+    "manifest.json",
+    "topology.json",
+    "plan.json",
+    "pulls.npz",
+    "regret.csv",
+    "regret.svg",
+    "summary.json",
+    "logs",
+}
+
+
+@pytest.fixture
+def docker() -> Docker:
+    return docker_or_skip()
+
+
+@pytest.fixture(autouse=True)
+def _compose_is_there(docker: Docker) -> None:
+    if not find_composes():
+        pytest.skip("there is no compose: neither `docker compose` nor docker-compose")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A run directory, in a world where no other testbed exists; whatever a test leaves is removed."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path / "run"
+    agentd("down", "--all", code=None)
+
+
+def project_of(place: Path) -> str:
+    return str(read_json(place / "testbed.json")["project"])
+
+
+def nothing_is_left(docker: Docker, project: str) -> bool:
+    return not ids_of(docker, project) and not networks_of(docker, project)
+
+
+def owners(place: Path) -> set[int]:
+    return {path.lstat().st_uid for path in (place, *place.rglob("*")) if not stat.S_ISSOCK(path.lstat().st_mode)}
+
+
+def same_as_the_simulation(place: Path, tmp_path: Path, flags: tuple[str, ...]) -> bool:
+    agentd("simulate", *flags, "--run-dir", str(tmp_path / "simulated"))
+    return (tmp_path / "simulated" / "pulls.npz").read_bytes() == (place / "pulls.npz").read_bytes()
+
+
+def test_containers_do_to_the_bit_what_the_simulation_does(
+    docker: Docker, agentd_image: str, place: Path, tmp_path: Path
+) -> None:
+    run = agentd_json("up", "--runtime", "compose", "--image", agentd_image, *SMALL, "--run-dir", str(place))
+    assert same_as_the_simulation(place, tmp_path, SMALL)
+    assert (run["runtime"], run["interrupted"], run["agents_lost"], run["failure"]) == ("compose", False, [], "")
+    assert read_json(place / "manifest.json")["runtime"] == "compose"
+    assert {path.name for path in place.iterdir()} >= CONTRACT
+    assert {path.name for path in (place / "logs").glob("agent-*.jsonl")} == {f"agent-{i}.jsonl" for i in range(4)}
+    assert nothing_is_left(docker, project_of(place))
+    assert owners(place) == {os.getuid()}
+
+
+def inside(docker: Docker, container: str, command: str) -> str:
+    return docker.run(["exec", container, "sh", "-c", command], check=False).stdout
+
+
+def test_containers_are_confined_and_come_back_and_what_is_left_of_them_is_removed(
+    docker: Docker, agentd_image: str, place: Path
+) -> None:
+    flags = ("--runtime", "compose", "--image", agentd_image, "--run-dir", str(place))
+    started = agentd_json("up", *ENDLESS, *flags, "--detach")
+    assert started["state"] == "running"
+    (listed,) = agentd_json("ps")
+    running = {entry["name"]: entry for entry in listed["processes"] if entry["running"]}
+    assert list(running)[:2] == ["supervisor", "environment"]
+    assert set(running) == {"supervisor", "environment", "agent-0", "agent-1", "agent-2"}
+    assert_confined(docker, running["agent-1"]["container"])
+    assert_crash_is_overcome(place, running["agent-1"])
+    assert_kill_and_restart_are_the_operators(place)
+    assert {json.loads(line).get("agent") for line in agentd("logs", "2", "--json").stdout.splitlines()} == {2}
+
+    project = project_of(place)
+    os.kill(started["supervisor"], signal.SIGKILL)
+    until(lambda: agentd_json("status")["state"] == "without supervisor")
+    assert len(ids_of(docker, project)) == 4
+    (removed,) = agentd_json("down")
+    assert set(removed["killed"]) == {"environment", "agent-0", "agent-1", "agent-2"}
+    assert nothing_is_left(docker, project)
+    assert (place / "pulls.npz").is_file(), "the environment was told to end and wrote its files"
+    assert owners(place) == {os.getuid()}
+    assert agentd("down").stdout == "no testbed is running\n"
+
+
+def assert_confined(docker: Docker, container: str) -> None:
+    said = inside(docker, container, "id -u; cat /proc/*/status; touch /x || echo read-only; touch /tmp/x && echo tmp")
+    lines = said.splitlines()
+    assert lines[0] == user_inside().partition(":")[0] != "0"
+    capabilities = {line.split()[1] for line in lines if line.startswith(("CapEff:", "CapPrm:", "CapBnd:"))}
+    assert capabilities == {"0000000000000000"}
+    assert {line.split()[1] for line in lines if line.startswith("NoNewPrivs:")} == {"1"}
+    assert lines[-2:] == ["read-only", "tmp"]
+
+
+def trial_of(place: Path, agent: int) -> int:
+    return int(read_json(place / "status.json")["agents"][agent]["trial"])
+
+
+def assert_crash_is_overcome(place: Path, entry: dict[str, Any]) -> None:
+    """Its process dies, as by a bug; Docker starts the container again and the agent goes on."""
+    before = trial_of(place, 1)
+    os.kill(entry["pid"], signal.SIGKILL)
+    until(lambda: read_json(place / "testbed.json")["children"]["agent-1"]["pid"] not in (entry["pid"], 0))
+    until(lambda: trial_of(place, 1) > before + 5)
+    faults = (place / "faults.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["what"] for line in faults] == ["agent-1 restarted"]
+
+
+def assert_kill_and_restart_are_the_operators(place: Path) -> None:
+    """As with processes: who was killed on demand stays down until it is restarted."""
+    kill_agent(place, 2)
+    assert until(lambda: agentd_json("status")["down"]) == [2]
+    stopped_at = trial_of(place, 2)
+    restart_agent(place, 2)
+    until(lambda: trial_of(place, 2) > stopped_at)
+    assert agentd_json("status")["down"] == []
+
+
+def test_ctrl_c_leaves_no_container_and_a_complete_run_directory(
+    docker: Docker, agentd_image: str, place: Path
+) -> None:
+    flags = ("--runtime", "compose", "--image", agentd_image, "--run-dir", str(place), "--json")
+    with start("up", *ENDLESS, *flags) as process:
+        until(lambda: (read_json(place / "status.json") or {}).get("pulls", 0) > 20)
+        os.killpg(process.pid, signal.SIGINT)
+        out, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    summary = json.loads(out)
+    assert (summary["interrupted"], summary["agents_lost"], summary["failure"]) == (True, [], "")
+    assert {path.name for path in place.iterdir()} >= CONTRACT
+    assert nothing_is_left(docker, project_of(place))
+
+
+def test_containers_that_cannot_start_fail_the_testbed_with_a_reason(
+    docker: Docker, agentd_image: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compose is told a project that it cannot make: the subnet was taken between the look and the start."""
+    name = f"agentd-test-{secrets.token_hex(4)}"
+    docker.run(["network", "create", "--internal", "--subnet", "10.255.253.0/24", name])
+    monkeypatch.setattr(containers, "taken_subnets", lambda _: [])
+    try:
+        scenario = make_scenario(TestbedSettings(agents=2, edge_probability=1.0, rounds=10))
+        subnet = IPv4Network("10.255.253.0/24")
+        prepared = prepare_containers(
+            "compose", scenario, run_dir=place, pace=Pace(), image=agentd_image, subnet=subnet
+        )
+        result = carry_out(prepared, Nothing())
+    finally:
+        docker.run(["network", "rm", name])
+    assert result.ending.exit_code == 1
+    assert result.ending.failure.startswith("the containers of environment did not start: ")
+    assert "overlap" in result.ending.failure
+    assert nothing_is_left(docker, prepared.project)
+
+
+def test_an_image_that_is_not_there_is_refused_before_anything_is_made(docker: Docker, place: Path) -> None:
+    refused = agentd("up", "--runtime", "compose", "--image", "agentd:nowhere", "--run-dir", str(place), code=78)
+    assert "there is no image agentd:nowhere here; make it with agentd image build" in refused.stderr
+    assert not place.exists()
+
+
+def test_a_subnet_in_use_is_refused_by_name(docker: Docker, agentd_image: str, place: Path) -> None:
+    name = f"agentd-test-{secrets.token_hex(4)}"
+    docker.run(["network", "create", "--internal", "--subnet", "10.255.254.0/24", name])
+    try:
+        flags = ("--image", agentd_image, "--subnet", "10.255.254.0/25", "--run-dir", str(place))
+        refused = agentd("up", "--runtime", "compose", *flags, code=78)
+    finally:
+        docker.run(["network", "rm", name])
+    assert "--subnet 10.255.254.0/25 overlaps with 10.255.254.0/24" in refused.stderr
+
+
+@pytest.mark.parametrize("generation", ["docker-compose", "docker compose"])
+def test_the_printed_file_runs_by_itself(
+    generation: str, docker: Docker, agentd_image: str, place: Path, tmp_path: Path
+) -> None:
+    compose = next((one for one in find_composes() if " ".join(one.command) == generation), None)
+    if compose is None:
+        pytest.skip(f"there is no {generation} here")
+    subnet = f"10.254.{secrets.randbelow(250)}.0/24"
+    file = tmp_path / "docker-compose.yml"
+    file.write_text(agentd("compose", *SMALL, "--image", agentd_image, "--subnet", subnet).stdout, encoding="utf-8")
+    head = file.read_text(encoding="utf-8").splitlines()
+    made = next(line.removeprefix("#   ") for line in head if line.startswith("#   install"))
+    subprocess.run(made.split(), cwd=tmp_path, check=True)
+    project = ("--project-name", f"agentd-test-{secrets.token_hex(4)}", "--file", str(file))
+    try:
+        compose.run([*project, "up"], timeout_s=PATIENCE_S, environment={**os.environ, "COMPOSE_PARALLEL_LIMIT": "64"})
+    finally:
+        compose.run([*project, "down"], check=False, timeout_s=PATIENCE_S)
+    assert same_as_the_simulation(place, tmp_path, SMALL)
+
+
+@pytest.fixture
+def _swarm(docker: Docker) -> Iterator[None]:
+    """A swarm of this machine alone; left afterwards, if it was made here."""
+    if docker.info()["Swarm"]["LocalNodeState"] == "active":
+        yield
+        return
+    made = subprocess.run(INIT.split(), capture_output=True, text=True, check=False)
+    if made.returncode:
+        pytest.skip(f"this Docker makes no swarm: {made.stderr.strip()}")
+    yield
+    docker.run(["swarm", "leave", "--force"])
+
+
+def test_a_swarm_is_never_made_silently(docker: Docker, agentd_image: str, place: Path) -> None:
+    if docker.info()["Swarm"]["LocalNodeState"] == "active":
+        pytest.skip("this Docker is in a swarm")
+    refused = agentd("up", "--runtime", "swarm", "--image", agentd_image, "--run-dir", str(place), code=78)
+    assert INIT in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert docker.info()["Swarm"]["LocalNodeState"] == "inactive"
+
+
+@pytest.mark.usefixtures("_swarm")
+def test_a_swarm_does_to_the_bit_what_the_simulation_does(
+    docker: Docker, agentd_image: str, place: Path, tmp_path: Path
+) -> None:
+    run = agentd_json("up", "--runtime", "swarm", "--image", agentd_image, *SMALL, "--run-dir", str(place))
+    assert same_as_the_simulation(place, tmp_path, SMALL)
+    assert (run["runtime"], run["agents_lost"], run["failure"]) == ("swarm", [], "")
+    assert nothing_is_left(docker, project_of(place))
+    assert owners(place) == {os.getuid()}
