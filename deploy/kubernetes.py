@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agentd.commands.scenario import Scenario
+from agentd.core.policy import ALGORITHMS
 from agentd.errors import SettingsError
 from agentd.settings import AgentSettings
 from deploy.plan import Plan
@@ -32,6 +33,7 @@ USER = 10_001
 CONFIG_DIR = "/etc/agentd/config"
 KEYS_DIR = "/etc/agentd/keys"
 RUN_DIR = "/var/lib/agentd/run"
+STATE_DIR = "/var/lib/agentd/state"
 HEALTH_FILE = "/run/agentd/health"
 PROBE = ("/opt/agentd/bin/python3", "-I", "-S", "/opt/agentd/health.py")
 """Reads the health file with nothing but the standard library, so that probing hundreds of pods costs little."""
@@ -55,6 +57,8 @@ class Cluster:
     image: str
     storage: str = "1Gi"
     """Of the run directory; `none`: gone with the environment's pod."""
+    agent_storage: str = "none"
+    """Of each agent's ledger and state; `none`: they survive a crash of the agent, but not of its pod."""
     workload: str = WORKLOADS[0]
     network_policy: bool = True
 
@@ -66,6 +70,10 @@ class Cluster:
             )
         if self.namespace is not None and not _is_label(self.namespace):
             raise SettingsError(f"--namespace {self.namespace!r} is not a name that Kubernetes takes")
+        if self.workload == "job" and self.agent_storage != NO_STORAGE:
+            raise SettingsError(
+                "--agent-storage needs --workload statefulset: the pods of a Job have no volumes of their own"
+            )
 
     @property
     def agents(self) -> str:
@@ -116,6 +124,8 @@ def _in_cluster(agent: AgentSettings, cluster: Cluster) -> AgentSettings:
         environment=f"tcp://{cluster.environment}:{PORT}",
         peers={peer: f"tcp://{cluster.pod(peer)}.{cluster.service}:{PORT}" for peer in agent.peers},
         insecure=True,
+        # As `agentd up` does it: what may not be noised twice is kept, unless the noise can be made again from a seed.
+        state=f"{STATE_DIR}/agent" if ALGORITHMS[agent.algorithm].noised and agent.seed is None else None,
         log_file=None,
         faults_file=None,
     )
@@ -186,6 +196,8 @@ def _agents(agents: Sequence[AgentSettings], config_maps: Sequence[str], cluster
         "selector": {"matchLabels": _labels(cluster, "agent")},
         "template": _agent_template(config_maps, ready_s, cluster),
     }
+    if cluster.agent_storage != NO_STORAGE:
+        spec["volumeClaimTemplates"] = [_claim("state", cluster.agent_storage)]
     return _object("apps/v1", "StatefulSet", cluster.agents, cluster, "agent", spec=spec)
 
 
@@ -204,12 +216,19 @@ def _agent_template(config_maps: Sequence[str], ready_s: float, cluster: Cluster
         "resources": {"requests": {"cpu": "25m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "256Mi"}},
         **_probes(ready_s),
         "securityContext": _locked_down(),
-        "volumeMounts": [*_mounts(), {"name": "keys", "mountPath": KEYS_DIR, "readOnly": True}],
+        "volumeMounts": [
+            *_mounts(),
+            {"name": "keys", "mountPath": KEYS_DIR, "readOnly": True},
+            {"name": "state", "mountPath": STATE_DIR},
+        ],
     }
     config = {"name": "config", "projected": {"sources": [{"configMap": {"name": name}} for name in config_maps]}}
     # There are no keys yet; once there are, the secret is all that must be added. 288 is 0440.
     keys = {"name": "keys", "secret": {"secretName": cluster.keys, "optional": True, "defaultMode": 288}}
-    pod = _pod([container], [config, keys, _health_volume()])
+    volumes = [config, keys, _health_volume()]
+    if cluster.agent_storage == NO_STORAGE:
+        volumes.append({"name": "state", "emptyDir": {}})
+    pod = _pod([container], volumes)
     if is_job:
         pod |= {"restartPolicy": "OnFailure", "subdomain": cluster.service}
     return {"metadata": {"labels": _labels(cluster, "agent")}, "spec": pod}
@@ -240,7 +259,7 @@ def _environment(cluster: Cluster) -> Manifest:
     if cluster.storage == NO_STORAGE:
         volumes.append({"name": "run", "emptyDir": {}})
     else:
-        spec["volumeClaimTemplates"] = [_claim(cluster.storage)]
+        spec["volumeClaimTemplates"] = [_claim("run", cluster.storage)]
     spec["template"] = {"metadata": {"labels": _labels(cluster, "environment")}, "spec": _pod([container], volumes)}
     return _object("apps/v1", "StatefulSet", cluster.environment, cluster, "environment", spec=spec)
 
@@ -340,9 +359,9 @@ def _mounts() -> list[Manifest]:
     ]
 
 
-def _claim(storage: str) -> Manifest:
+def _claim(name: str, storage: str) -> Manifest:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}}
-    return {"metadata": {"name": "run"}, "spec": spec}
+    return {"metadata": {"name": name}, "spec": spec}
 
 
 def _peer(cluster: Cluster, component: str) -> Manifest:

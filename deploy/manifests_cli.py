@@ -46,6 +46,12 @@ def manifests() -> None:
     show_default=True,
     help=f"Size of the volume that keeps the run directory; {NO_STORAGE}: it is gone with its pod.",
 )
+@click.option(
+    "--agent-storage",
+    default=NO_STORAGE,
+    show_default=True,
+    help="Size of a volume per agent for its ledger and state; none: they are gone with the pod.",
+)
 @click.option("--network-policy/--no-network-policy", default=True, show_default=True, help="Keep other pods out.")
 @click.option("--clock", type=click.Choice(CLOCKS), default=_PACE.clock, show_default=True, help="Rounds, or own pace.")
 @click.option("--interval", type=float, default=_PACE.interval_s, show_default=True, help="Own pace: seconds per pull.")
@@ -67,6 +73,7 @@ def kubernetes(
     namespace: str | None,
     workload: str,
     storage: str,
+    agent_storage: str,
     network_policy: bool,
     clock: str,
     interval: float,
@@ -93,6 +100,7 @@ def kubernetes(
         namespace=namespace,
         image=image,
         storage=storage,
+        agent_storage=agent_storage,
         workload=workload,
         network_policy=network_policy,
     )

@@ -58,7 +58,7 @@ def written(args: list[str]) -> str:
     [
         {},
         {"workload": "job", "storage": "none", "namespace": "pilots", "name": "a-1"},
-        {"network_policy": False},
+        {"network_policy": False, "agent_storage": "64Mi"},
     ],
 )
 def test_every_manifest_is_valid_in_the_strict_sense(cluster: dict[str, Any]) -> None:
@@ -162,6 +162,19 @@ def test_keys_are_mounted_where_they_exist_and_agents_start_where_they_do_not() 
     assert mount["readOnly"] is True
 
 
+def test_agents_keep_what_may_not_be_noised_twice_where_a_restart_finds_it(tmp_path: Path) -> None:
+    scenario = scenario_of(seed=None, policies={2: "ucb1"}, byzantine=0)
+    manifests = made(scenario, agent_storage="64Mi")
+    for own, text in enumerate(of_kind(manifests, "ConfigMap", "agents-config-0")["data"].values()):
+        (tmp_path / "agent.toml").write_text(text, encoding="utf-8")
+        state = parsed_agent(tmp_path / "agent.toml").state
+        assert state is None if own == 2 else Path(str(state)).parent == Path(kubernetes.STATE_DIR)
+    agents = of_kind(manifests, "StatefulSet", "-agent")["spec"]
+    (claim,) = agents["volumeClaimTemplates"]
+    mounts = {one["name"]: one["mountPath"] for one in agents["template"]["spec"]["containers"][0]["volumeMounts"]}
+    assert mounts[claim["metadata"]["name"]] == kubernetes.STATE_DIR
+
+
 def test_neighbours_find_each_other_before_they_are_ready() -> None:
     """Otherwise all of them would wait for ever: nobody is ready before it has heard its neighbours."""
     manifests = made(scenario_of())
@@ -225,6 +238,7 @@ def test_texts_survive_yaml(value: str) -> None:
         (["--name", ""], "--name must be"),
         (["--name", "a-"], "--name must be"),
         (["--namespace", "x y"], "--namespace 'x y'"),
+        (["--workload", "job", "--agent-storage", "1Gi"], "--agent-storage needs --workload statefulset"),
         (["--run-dir", "there"], "--run-dir has no meaning here"),
         (["--agents", "0"], "--agents must be"),
     ],
