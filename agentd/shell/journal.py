@@ -83,11 +83,15 @@ class Journal:
                 raise
         return journal
 
-    def join(self, **about: Any) -> None:
-        """Say what is known now: run, arms, incarnation; what is on disk must agree, an empty place is filled."""
+    def join(self, trial: int, policy: Keepable, **about: Any) -> None:
+        """Say what is known now: run, arms, incarnation; what is on disk must agree, an empty place is filled.
+
+        Filled with the agent as it begins: it may die before its first round is over.
+        """
         if self.kept is not None:
             _require_same(self._directory, self.kept.about, {k: v for k, v in about.items() if k != "incarnation"})
             return
+        self._trial, self._policy = trial, json.dumps(policy.snapshot())
         rows = [(name, json.dumps(value)) for name, value in {**self._about, **about}.items()]
         with _unusable(self._directory), self._transaction():
             for statement in SCHEMA.split(";\n"):

@@ -44,7 +44,10 @@ class Keeping:
         """Tie the state to the run that the environment serves."""
         if self._journal is None:
             return
-        self._journal.join(run=welcome.run.hex(), arms=welcome.arms, incarnation=agent.incarnation)
+        assert isinstance(agent.policy, Keepable)  # noqa: S101 - the settings have seen to it
+        self._journal.join(
+            agent.trial, agent.policy, run=welcome.run.hex(), arms=welcome.arms, incarnation=agent.incarnation
+        )
         if (kept := self._journal.kept) is not None and agent.trial > kept.trial:
             self._log.warning("a pull was lost with the machine; its trial is skipped", trial=agent.trial)
             self._journal.skip_to(agent.trial)
@@ -60,7 +63,7 @@ class Keeping:
         """Write down what is about to leave; stop here if the budget is spent and the operator wants that."""
         policy = agent.policy
         if self._journal is not None:
-            assert isinstance(policy, Keepable)  # noqa: S101 - `resume` and the settings have seen to it
+            assert isinstance(policy, Keepable)  # noqa: S101
             self._journal.commit(agent.trial, policy, agent.prepared)
         if policy.ledger is not None and policy.ledger.refused and not self._said:
             self._say_spent(agent.trial, policy.ledger.epsilon_one_reward())

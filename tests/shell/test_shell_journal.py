@@ -40,8 +40,14 @@ def new_agent(algorithm: str = "private-ucb", **changes: Any) -> Agent:
 
 def opened(place: Path, **changes: Any) -> Journal:
     journal = Journal.open(place, whose(settings(**changes)))
-    journal.join(run=RUN.hex(), arms=3, incarnation=0)
+    joined(journal, settings(**changes).algorithm)
     return journal
+
+
+def joined(journal: Journal, algorithm: str = "private-ucb", trial: int = 0, **about: Any) -> None:
+    policy = new_agent(algorithm).policy
+    assert isinstance(policy, Keepable)
+    journal.join(trial, policy, **({"run": RUN.hex(), "arms": 3, "incarnation": trial} | about))
 
 
 def play(agent: Agent, journal: Journal, trials: int) -> list[list[int]]:
@@ -104,6 +110,19 @@ def test_the_pull_under_way_is_made_again(tmp_path: Path) -> None:
     journal.close()
 
 
+def test_an_agent_that_died_in_its_first_round_begins_again_where_it_began(tmp_path: Path) -> None:
+    """It had lost an older state, so it begins with trial 41; this was once taken for an older copy of itself."""
+    journal = Journal.open(tmp_path, whose(settings()))
+    joined(journal, trial=40)
+    journal.close()
+    journal = opened(tmp_path)
+    assert journal.kept is not None
+    require_up_to_date(journal.kept, 40, "there")
+    agent = returned(journal)
+    journal.close()
+    assert (agent.trial, journal.kept.incarnation, agent.outbox()) == (40, 40, [])
+
+
 def test_a_pull_that_was_lost_with_the_machine_is_skipped(tmp_path: Path) -> None:
     journal = opened(tmp_path)
     play(new_agent(), journal, 5)
@@ -149,7 +168,7 @@ def test_the_state_of_another_run_is_refused(tmp_path: Path, about: dict[str, An
     opened(tmp_path).close()
     journal = Journal.open(tmp_path, whose(settings()))
     with pytest.raises(StateUnusable, match=named):
-        journal.join(**({"run": RUN.hex(), "arms": 3, "incarnation": 0} | about))
+        joined(journal, **about)
     journal.close()
 
 

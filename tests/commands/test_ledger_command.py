@@ -1,0 +1,116 @@
+"""`agentd ledger`: what it shows of a state on disk, and one line for everything that goes wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentd.cli import main
+from agentd.core.agent import Agent
+from agentd.core.grid import UNIT
+from agentd.core.policy import PolicySettings, make_policy
+from agentd.core.policy.coins import KeyedCoins
+from agentd.core.privacy.laplace import ExactLaplace
+from agentd.settings import AgentSettings
+from agentd.shell.journal import Journal
+from agentd.shell.keeping import whose
+
+
+def spend(place: Path, trials: int, **changes: Any) -> Journal:
+    """The state of an agent that pulled its first arm so often; still held."""
+    usual = {"id": 3, "listen": "tcp://127.0.0.1:7003", "environment": "tcp://127.0.0.1:7000", "state": str(place)}
+    settings = AgentSettings(**(usual | changes))  # type: ignore[arg-type]
+    policy: Any = make_policy(settings.algorithm, settings.policy(2), 3, ExactLaplace(), KeyedCoins(1, 3))
+    agent = Agent(3, policy, arms=2, lifetime=1)
+    journal = Journal.open(place, whose(settings))
+    journal.join(0, policy, run="00" * 8, arms=2, incarnation=0)
+    for _ in range(trials):
+        agent.choose()
+        agent.observe(UNIT)
+        journal.commit(agent.trial, policy, agent.prepared)
+    return journal
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as end:
+        main(["ledger", *arguments])
+    streams = capsys.readouterr()
+    return int(end.value.code or 0), streams.out, streams.err
+
+
+def test_it_tells_releases_and_epsilon_per_arm_and_in_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spend(tmp_path, 9).close()
+    code, output, _ = said(capsys, str(tmp_path), "--json")
+    report = json.loads(output)
+    assert code == 0
+    assert (report["agent"], report["algorithm"], report["trial"], report["incarnation"]) == (3, "private-ucb", 9, 0)
+    policy: Any = make_policy("private-ucb", PolicySettings(arms=2), 3, ExactLaplace(), KeyedCoins(1, 3))
+    for arm in report["per_arm"]:
+        for trial in range(1, arm["releases"] + 1):
+            policy.observe(trial, arm["arm"], 0, 0)
+        assert arm["pure"] == policy.ledger.pure_epsilon(arm["arm"])
+        assert arm["tight"] <= arm["advanced"] <= arm["pure"]
+    assert report["total"]["releases"] == sum(arm["releases"] for arm in report["per_arm"]) == 9
+    assert report["one_reward"]["pure"] == max(arm["pure"] for arm in report["per_arm"])
+    assert report["paper_bound"] > 0
+
+
+def test_the_table_is_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spend(tmp_path, 9, epsilon_budget=2.0).close()
+    code, output, _ = said(capsys, str(tmp_path))
+    assert code == 0
+    assert "agent 3 of run 0000000000000000, incarnation 0, private-ucb with nominal ε = 1, after trial 9" in output
+    assert "releases   pure  advanced  tight" in output
+    assert "one reward: ε = 1.683" in output
+    assert "the budget is spent: " in output
+
+
+def test_it_reads_while_the_agent_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    journal = spend(tmp_path, 4)
+    assert json.loads(said(capsys, str(tmp_path), "--json")[1])["trial"] == 4
+    journal.close()
+
+
+def test_one_reward_of_sealed_is_in_one_release_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spend(tmp_path, 120, algorithm="sealed").close()
+    report = json.loads(said(capsys, str(tmp_path), "--json")[1])
+    assert report["total"]["releases"] > 2
+    assert report["one_reward"]["pure"] == 1.0
+    assert report["total"]["pure"] == report["total"]["releases"]
+    assert report["paper_bound"] is None
+
+
+def test_a_run_directory_shows_all_its_agents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for agent in (10, 9):
+        spend(tmp_path / "state" / f"agent-{agent}", agent, id=agent).close()
+    code, output, _ = said(capsys, str(tmp_path))
+    assert code == 0
+    assert [line.split()[:3] for line in output.splitlines()[1:]] == [["9", "9", "9"], ["10", "10", "10"]]
+    assert [each["agent"] for each in json.loads(said(capsys, str(tmp_path), "--json")[1])] == [9, 10]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "complaint"),
+    [
+        (["."], 78, "holds no agent's state: there is no ledger.db in it"),
+        ([".", "--delta", "0"], 2, "--delta must lie in"),
+        ([], 2, "Missing argument 'STATE'"),
+    ],
+)
+def test_what_cannot_be_shown_is_one_line(
+    arguments: list[str], code: int, complaint: str, empty: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found, output, errors = said(capsys, *arguments)
+    assert (found, output) == (code, "")
+    assert errors.count("\n") == 1
+    assert complaint in errors
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty directory, and we are in it."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

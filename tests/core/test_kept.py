@@ -1,0 +1,141 @@
+"""What an agent finds again: budgets that fall silent, snapshots that are not one's own, messages said again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentd.core.agent import Agent
+from agentd.core.grid import UNIT
+from agentd.core.kept import Kept, resume
+from agentd.core.message import Kind, Message, batch_of
+from agentd.core.policy import ALGORITHMS, PolicySettings, make_policy
+from agentd.core.policy.base import Keepable
+from agentd.core.policy.coins import KeyedCoins
+from agentd.core.privacy.laplace import SeededLaplace
+from agentd.core.privacy.ledger import Ledger, Release
+from agentd.core.privacy.sealing import restored_batch
+
+NOISED = [name for name, algorithm in ALGORITHMS.items() if algorithm.noised]
+
+
+def policy_of(algorithm: str, **changes: Any) -> Any:
+    return make_policy(algorithm, PolicySettings(arms=2, **changes), 1, SeededLaplace(1, 1), KeyedCoins(1, 1))
+
+
+def kept(**changes: Any) -> Kept:
+    usual: dict[str, Any] = {
+        "about": {"incarnation": 4},
+        "trial": 5,
+        "policy": policy_of("private-ucb").snapshot(),
+        "said": None,
+        "releases": (),
+        "refused": 0,
+        "intent": None,
+    }
+    return Kept(**(usual | changes))
+
+
+@pytest.mark.parametrize("algorithm", NOISED)
+def test_every_algorithm_that_adds_noise_can_be_kept(algorithm: str) -> None:
+    policy = policy_of(algorithm)
+    assert isinstance(policy, Keepable)
+    with pytest.raises(ValueError, match="not the state of"):
+        policy.restore({"counts": [1]})
+    policy.restore(policy.snapshot())
+
+
+def test_an_algorithm_without_a_ledger_cannot_be_resumed() -> None:
+    agent = Agent(1, policy_of("ucb1"), arms=2, lifetime=1)
+    with pytest.raises(ValueError, match="keeps no state"):
+        resume(agent, kept(), 5, SeededLaplace(1, 1))
+
+
+@pytest.mark.parametrize(
+    ("intent", "counted", "last", "arm"),
+    [
+        (None, 5, 5, None),
+        (None, 6, 6, None),
+        ((6, 1), 5, 5, 1),
+        ((6, 1), 6, 5, 1),
+    ],
+)
+def test_a_pull_under_way_is_repeated_and_a_lost_one_skipped(
+    intent: tuple[int, int] | None, counted: int, last: int, arm: int | None
+) -> None:
+    state = kept(intent=intent)
+    assert (state.last_trial(counted), state.next_arm(counted), state.incarnation) == (last, arm, 4)
+
+
+@pytest.mark.parametrize(("lifetime", "said_again"), [(0, 0), (3, 1)])
+def test_what_was_said_last_is_said_again_where_anything_is_said(lifetime: int, said_again: int) -> None:
+    said = batch_of(Kind.RELEASED, [Message(1, 5, 1, (5, 5, 9, 0, 0, 0), incarnation=4)])
+    agent = Agent(1, policy_of("private-ucb"), arms=2, lifetime=lifetime, incarnation=4)
+    resume(agent, kept(said=said), 5, SeededLaplace(1, 1))
+    batches = agent.outbox()
+    assert [(m.trial, m.life, m.lifetime) for b in batches for m in b.messages()] == [(5, 3, 3)] * said_again
+    assert agent.outbox() == []
+
+
+def test_a_seeded_source_goes_on_where_it_was() -> None:
+    """One draw per release that was made: it must not repeat itself."""
+    first, again = SeededLaplace(7, 1), SeededLaplace(7, 1)
+    draws = [first.draw(0, 1000) for _ in range(3)]
+    releases = tuple((Release(0, trial, trial, 500), 0) for trial in (1, 2))
+    agent = Agent(1, policy_of("private-ucb"), arms=2, lifetime=1)
+    resume(agent, kept(releases=releases), 5, again)
+    assert again.draw(0, 1000) == draws[2]
+
+
+@pytest.mark.parametrize(("pulls", "total"), [(-1, 0), (1, -1), (1, UNIT + 1), (True, 0)])
+def test_an_open_batch_that_cannot_be_is_refused(pulls: int, total: int) -> None:
+    with pytest.raises(ValueError, match="no open batch"):
+        restored_batch(pulls, total)
+
+
+def test_a_ledger_cannot_record_what_its_budget_does_not_admit() -> None:
+    ledger = Ledger(budget=1.0)
+    ledger.record(Release(0, 1, 1, UNIT))
+    assert not ledger.admits(Release(0, 2, 2, 1 << 40))
+    assert ledger.admits(Release(1, 2, 1, UNIT))
+    with pytest.raises(ValueError, match="goes past the privacy budget"):
+        ledger.record(Release(0, 2, 2, 1 << 40))
+    assert (ledger.releases(), ledger.refused, ledger.arms) == (1, 1, [0])
+
+
+def test_with_disjoint_batches_the_budget_bounds_each_of_them() -> None:
+    ledger = Ledger(disjoint=True, budget=1.0)
+    for trial in (1, 2, 3):
+        ledger.record(Release(0, trial, 1, UNIT))
+    assert ledger.epsilon_one_reward() == 1.0
+    assert not ledger.admits(Release(0, 4, 1, UNIT - 1))
+
+
+def test_an_arm_whose_budget_is_spent_goes_on_saying_what_it_said() -> None:
+    policy = policy_of("private-ucb", epsilon_budget=1.7)
+    bodies = []
+    for trial in range(1, 7):
+        policy.observe(trial, 0, UNIT, UNIT)
+        bodies.append(policy.body()[1])
+    assert policy.ledger.releases() == 2
+    assert [body[:2] for body in bodies] == [[1, 1], [2, 2], [2, 2], [2, 2], [2, 2], [2, 2]]
+    assert len({tuple(body) for body in bodies[1:]}) == 1
+    policy.observe(7, 1, UNIT, UNIT)
+    assert policy.body()[1][3:5] == [1, 1], "the other arm has a budget of its own"
+
+
+def test_dp_ucb_int_plays_on_without_a_release() -> None:
+    policy = policy_of("dp-ucb-int", epsilon_budget=1e-6)
+    for trial in range(1, 20):
+        policy.observe(trial, policy.choose(trial), UNIT, UNIT)
+    assert (policy.ledger.releases(), policy.fresh) == (0, ())
+
+
+def test_sealed_throws_away_what_its_budget_does_not_admit() -> None:
+    policy = policy_of("sealed", epsilon_budget=0.5)
+    for trial in range(1, 60):
+        policy.observe(trial, 0, UNIT, UNIT)
+        assert policy.body() is None or policy.body()[1] == [0] * 5
+    assert policy.ledger.refused > 0
+    assert policy.ledger.releases() == 0
