@@ -158,8 +158,8 @@ def up(
         _refuse("--runtime local", image=image, subnet=subnet)
         prepared = prepare(scenario, run_dir=run_dir, base_port=base_port, pace=pace, keep=keep)
     else:
-        _refuse(f"--runtime {runtime}", base_port=base_port, state=state or None, epsilon_budget=epsilon_budget)
-        prepared = _in_containers(runtime, scenario, run_dir=run_dir, pace=pace, image=image, subnet=subnet)
+        _refuse(f"--runtime {runtime}", base_port=base_port)
+        prepared = _in_containers(runtime, scenario, run_dir=run_dir, pace=pace, keep=keep, image=image, subnet=subnet)
     if not as_json:
         click.echo(banner(scenario))
     if detach:
@@ -186,12 +186,10 @@ def _refuse(where: str, **flags: object) -> None:
             raise SettingsError(f"--{name.replace('_', '-')} means nothing with {where}; leave it out")
 
 
-def _in_containers(
-    runtime: str, scenario: Scenario, *, run_dir: str | None, pace: Pace, image: str | None, subnet: str | None
-) -> Prepared:
+def _in_containers(runtime: str, scenario: Scenario, *, subnet: str | None, **about: Any) -> Prepared:
     from deploy.housing import prepare_containers, read_subnet
 
-    return prepare_containers(runtime, scenario, run_dir=run_dir, pace=pace, image=image, subnet=read_subnet(subnet))
+    return prepare_containers(runtime, scenario, subnet=read_subnet(subnet), **about)
 
 
 def _say_result(prepared: Prepared, result: Result, *, as_json: bool) -> int:

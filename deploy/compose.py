@@ -8,7 +8,7 @@ Choices that are not obvious:
   (`--insecure`). Whoever is on the Docker host can still listen.
 - No container has any capability, may gain any, may write outside its mounts and /tmp, or runs as root.
 - A crash is followed by a restart, a few times; an end in order, or one that an operator wanted, by none.
-- The agents see the logs of the run and nothing else of its directory; the environment writes the rest.
+- Of the run directory an agent sees the logs, the faults to inject and its own state; the environment writes the rest.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from ipaddress import IPv4Network
 from typing import Any
 
 from agentd.errors import ConfigurationError
+from agentd.settings import AgentSettings
 from deploy.arguments import agent_arguments, environment_arguments
 from deploy.children import ENVIRONMENT, EnvironmentPart, agent_name
-from deploy.plan import LINK_FAULTS, Plan
+from deploy.plan import LINK_FAULTS, Plan, state_name
 
 NETWORK = "mesh"
 ENVIRONMENT_PORT = 7000
@@ -123,7 +124,7 @@ def agent_service(plan: Plan, agent: int, housing: Housing) -> dict[str, Any]:
     service["labels"] |= {LABEL_ID: str(agent)}
     return service | {
         "command": agent_arguments(plan.agents[agent]),
-        "volumes": [_part_of(housing, "logs"), _part_of(housing, _CHAOS) | {"read_only": True}],
+        "volumes": _agent_mounts(plan.agents[agent], housing),
         "mem_limit": f"{_AGENT_MEGABYTES}m",
         "stop_grace_period": "10s",
     }
@@ -169,6 +170,11 @@ def _service(plan: Plan, housing: Housing, role: str) -> dict[str, Any]:
 def _mount(source: str, target: str) -> dict[str, Any]:
     # A dollar sign would be taken for a variable.
     return {"type": "bind", "source": source.replace("$", "$$"), "target": target}
+
+
+def _agent_mounts(settings: AgentSettings, housing: Housing) -> list[dict[str, Any]]:
+    mounts = [_part_of(housing, "logs"), _part_of(housing, _CHAOS) | {"read_only": True}]
+    return [*mounts, _part_of(housing, state_name(settings.id))] if settings.state is not None else mounts
 
 
 def _part_of(housing: Housing, directory: str) -> dict[str, Any]:

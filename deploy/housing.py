@@ -17,7 +17,7 @@ from deploy.compose_up import ComposeLauncher
 from deploy.container_crew import ContainerCrew, Launcher
 from deploy.docker import Docker, require_compose, require_docker
 from deploy.image import DEFAULT_TAG
-from deploy.plan import Pace, Plan, lay_out
+from deploy.plan import Keep, Pace, Plan, lay_out, state_name
 from deploy.ports import Reservation
 from deploy.stack import stack_document
 from deploy.swarm import StackLauncher, require_swarm
@@ -30,11 +30,11 @@ READY_EXTRA_S, READY_PER_AGENT_S = 30.0, 1.0
 MEGABYTES_PER_CONTAINER = 45
 
 
-def plan_for_containers(scenario: Scenario, pace: Pace) -> Plan:
+def plan_for_containers(scenario: Scenario, pace: Pace, keep: Keep | None = None) -> Plan:
     """The plan, with more patience at the start."""
     extra_s = READY_EXTRA_S + READY_PER_AGENT_S * scenario.graph.nodes
     patient = replace(pace, ready_timeout_s=pace.ready_timeout_s + extra_s)
-    return lay_out(scenario, ContainerPlaces(), run=run_of(scenario), pace=patient)
+    return lay_out(scenario, ContainerPlaces(), run=run_of(scenario), pace=patient, keep=keep)
 
 
 def part_for_containers(scenario: Scenario, plan: Plan) -> EnvironmentPart:
@@ -65,6 +65,7 @@ def prepare_containers(
     *,
     run_dir: str | Path | None,
     pace: Pace,
+    keep: Keep | None = None,
     image: str | None,
     subnet: IPv4Network | None,
 ) -> Prepared:
@@ -72,7 +73,9 @@ def prepare_containers(
     docker = require_docker()
     compose = require_compose() if runtime == "compose" else None
     node = require_swarm(docker) if compose is None else ""
-    plan = _checked_plan(docker, scenario, pace, image or DEFAULT_IMAGE)
+    plan = plan_for_containers(scenario, pace, keep)
+    containers.require_image(docker, image or DEFAULT_IMAGE)
+    preflight.check_memory(MEGABYTES_PER_CONTAINER * (len(plan.agents) + 1), len(plan.agents))
     subnet = _free_subnet(docker, subnet, len(plan.agents))
     directory = new_directory(scenario, run_dir)
     place, project = directory.path, f"agentd-{secrets.token_hex(4)}"
@@ -85,6 +88,7 @@ def prepare_containers(
     )
     document, text = _document(scenario, plan, housing, node)
     write_plan(directory, scenario, plan, runtime)
+    _make_state_directories(place, plan)
     (place / (swarm.FILE if compose is None else compose_up.FILE)).write_text(text, encoding="utf-8")
     launcher: Launcher = StackLauncher(docker, project, place, document)
     if compose is not None:
@@ -107,11 +111,11 @@ def _document(scenario: Scenario, plan: Plan, housing: Housing, node: str) -> tu
     return document, with_common_part(document, "services", "x-agentd")
 
 
-def _checked_plan(docker: Docker, scenario: Scenario, pace: Pace, image: str) -> Plan:
-    containers.require_image(docker, image)
-    plan = plan_for_containers(scenario, pace)
-    preflight.check_memory(MEGABYTES_PER_CONTAINER * (len(plan.agents) + 1), len(plan.agents))
-    return plan
+def _make_state_directories(place: Path, plan: Plan) -> None:
+    """Where agents keep their state: each sees its own and no other's."""
+    for settings in plan.agents:
+        if settings.state is not None:
+            (place / state_name(settings.id)).mkdir(parents=True)
 
 
 def _free_subnet(docker: Docker, wanted: IPv4Network | None, agents: int) -> IPv4Network:

@@ -31,6 +31,8 @@ class Stopped:
 def bring_down(testbed: Testbed) -> Stopped:
     """Let the supervisor end its testbed; where there is none, end exactly the processes that it wrote down."""
     place = str(testbed.run_dir)
+    if testbed.project and testbed.state is not State.ENDED:
+        require_docker()  # else what it left would be taken for nothing
     if not testbed.is_running():
         if testbed.state is not State.ENDED:
             registry.mark_ended(testbed)

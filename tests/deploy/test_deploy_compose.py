@@ -21,7 +21,7 @@ from agentd.settings import AgentSettings, TestbedSettings
 from deploy.arguments import agent_arguments, environment_arguments
 from deploy.compose import MOST_AGENTS, Housing, compose_document, subnet_for
 from deploy.housing import part_for_containers, plan_for_containers, read_subnet
-from deploy.plan import Pace
+from deploy.plan import Keep, Pace
 from deploy.stack import only, stack_document
 from deploy.yaml_text import to_yaml, with_common_part
 
@@ -111,6 +111,15 @@ def test_agents_see_their_logs_and_the_faults_and_nothing_else_of_the_run() -> N
         ("/runs/one/logs", False),
         ("/runs/one/chaos", True),
     ]
+
+
+def test_an_agent_that_keeps_its_state_sees_its_own_and_no_others() -> None:
+    made = scenario(seed=None)
+    plan = plan_for_containers(made, Pace(), Keep(state=True, epsilon_budget=9.0))
+    service = compose_document(plan, part_for_containers(made, plan), None, housing())["services"]["agent-1"]
+    assert service["volumes"][-1]["source"] == "/runs/one/state/agent-1"
+    assert f"--state={service['volumes'][-1]['target']}" in service["command"]
+    assert "--epsilon-budget=9.0" in service["command"]
 
 
 def test_a_dollar_sign_in_the_run_directory_is_no_variable() -> None:

@@ -18,6 +18,7 @@ from deploy.compose_up import ComposeLauncher
 from deploy.containers import ContainerMark, Inspected, read_mark
 from deploy.docker import Compose, Docker
 from deploy.processes import ProcessMark
+from deploy.registry import State
 from deploy.swarm import StackLauncher
 
 DOCKER = Docker("docker", "28", "20")
@@ -52,6 +53,15 @@ def test_a_testbed_in_containers_can_be_looked_at_without_docker(tmp_path: Path)
     read = registry.read(place)
     assert (read.runtime, read.project, read.running()) == ("compose", "agentd-1", {})
     assert run("ps", str(place), "--json").exit_code == 0
+
+
+@pytest.mark.usefixtures("_without_docker")
+def test_what_is_left_in_containers_is_not_forgotten_where_docker_is_missing(tmp_path: Path) -> None:
+    testbed = registry.new_testbed(b"12345678", tmp_path, 2, runtime="compose", project="agentd-1")
+    registry.record(registry.replace(testbed, supervisor=ProcessMark(2**22 + 1, 1)))
+    refused = run("down", str(tmp_path))
+    assert isinstance(refused.exception, ToolMissing)
+    assert registry.read(tmp_path).state is not State.ENDED
 
 
 def test_the_registry_keeps_the_ids_of_containers(tmp_path: Path) -> None:

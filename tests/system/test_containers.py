@@ -121,6 +121,8 @@ def test_containers_are_confined_and_come_back_and_what_is_left_of_them_is_remov
     (removed,) = agentd_json("down")
     assert set(removed["killed"]) == {"environment", "agent-0", "agent-1", "agent-2"}
     assert nothing_is_left(docker, project)
+    assert (place / "state" / "agent-1").is_dir(), "what must survive a crash"
+    assert any((place / "state" / "agent-1").iterdir())
     assert (place / "pulls.npz").is_file(), "the environment was told to end and wrote its files"
     assert owners(place) == {os.getuid()}
     assert agentd("down").stdout == "no testbed is running\n"
