@@ -116,6 +116,8 @@ def fill(place: Path, wheel: Path, target: Target, *, extras: str, cache: Path, 
 def _keep(wanted: Sequence[str], cache: Path, target: Target, *, fresh: bool) -> None:
     """Make sure that the cache has everything; the package index is asked only if it has not."""
     cache.mkdir(parents=True, exist_ok=True)
+    for ours in cache.glob("agentd-*.whl"):  # pip would take it for the one of today, with the dependencies of then
+        ours.unlink(missing_ok=True)
     if not fresh and not _pip(_download(wanted, cache, target, "--no-index", "--find-links", str(cache))):
         return
     if why := _pip(_download(wanted, cache, target)):

@@ -170,3 +170,15 @@ def test_a_base_that_cannot_be_had_is_refused_when_named_and_replaced_when_not(
         image._settle_base(client, built, named=False, offline=False, fresh=False, quiet=False)
         assert (built.base, built.base_from, made) == (base_image.BASE_TAG, "debian", [base_image.BASE_TAG])
         assert "cannot pull some:base (no such host); making a base from Debian packages" in capsys.readouterr().err
+
+
+def test_an_older_wheel_of_ours_is_gone_before_pip_looks_at_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pip took it for the new one, which has the same name, and missed a dependency that was new."""
+    (tmp_path / "agentd-0.1.0-py3-none-any.whl").touch()
+    (tmp_path / "click-8.1.0-py3-none-any.whl").touch()
+    seen: list[list[str]] = []
+    monkeypatch.setattr(wheelhouse, "_pip", lambda _: seen.append(sorted(p.name for p in tmp_path.iterdir())) or "")
+    wheelhouse._keep(["agentd-0.1.0-py3-none-any.whl", "pip"], tmp_path, BOOKWORM, fresh=False)
+    assert seen == [["click-8.1.0-py3-none-any.whl"]]
