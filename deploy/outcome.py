@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Sequence
@@ -11,20 +12,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from agentd.commands.ledger import ledger_of
 from agentd.commands.scenario import Scenario
 from agentd.commands.summary import summarise
 from agentd.core.grid import UNIT
 from agentd.core.policy import ALGORITHMS, make_policy
+from agentd.core.privacy.ledger import Ledger
 from agentd.core.privacy.sealing import Weighting
 from agentd.environment.bandit import Bandit
 from agentd.environment.regret import NO_REWARD, NOT_PULLED
 from agentd.environment.status import dropped_in_all, epsilon_of, report_from_json
 from agentd.environment.store import FAULTS, REPORTS, Store, read_events, read_terms
-from agentd.errors import AgentdError
+from agentd.errors import AgentdError, StateUnusable
 from agentd.rundir import RunDirectory
 from agentd.simulate.spec import DELTA, Outcome
 from agentd.wire.environment import MICRO, Report
 from deploy.faults import read_faults
+from deploy.plan import state_name
 from deploy.supervisor import Ending
 
 PULLS = "pulls.npz"
@@ -81,6 +85,7 @@ def collect(run_dir: Path, scenario: Scenario) -> Outcome:
     outcome.dropped.update(dropped_in_all(reports))
     outcome.events = read_events(run_dir / FAULTS)
     charge(outcome, scenario, reports)
+    settle(outcome, run_dir)
     return outcome
 
 
@@ -130,6 +135,24 @@ def charge(outcome: Outcome, scenario: Scenario, reports: Sequence[Report]) -> N
             # What is reported was rounded, by less than one unit.
             least = reported - 1 / MICRO if reported is not None else math.inf
             outcome.epsilon[report.agent] = max(outcome.epsilon[report.agent], least)
+
+
+def settle(outcome: Outcome, run_dir: Path) -> None:
+    """Let the ledgers that agents kept on disk take the place of what was worked out from their pulls."""
+    from agentd.shell.ledger_file import DATABASE, inspect  # only a testbed that kept state loads SQLite
+
+    spent: dict[int, Ledger] = {}
+    for agent in range(outcome.arm.shape[0]):
+        if (run_dir / state_name(agent) / DATABASE).is_file():
+            with contextlib.suppress(StateUnusable):  # damaged, or never used: the pulls still tell
+                spent[agent] = ledger_of(inspect(run_dir / state_name(agent)))
+    if outcome.epsilon is None or outcome.epsilon_at_delta is None:
+        return
+    for agent, ledger in spent.items():
+        outcome.epsilon[agent] = ledger.epsilon_one_reward()
+        outcome.epsilon_at_delta[agent] = ledger.epsilon_one_reward(DELTA)
+    if len(spent) == outcome.arm.shape[0]:
+        outcome.releases = sum(ledger.releases() for ledger in spent.values())
 
 
 def _one_release(scenario: Scenario) -> float:

@@ -60,7 +60,7 @@ def _report(place: Path, delta: float, *, tight: bool) -> dict[str, Any]:
     from agentd.shell.ledger_file import inspect
 
     kept = inspect(place)
-    about, spent = kept.about, _ledger_of(kept)
+    about, spent = kept.about, ledger_of(kept)
     scales = _scales(kept) if tight else {}
     return {
         "state": str(place),
@@ -76,7 +76,7 @@ def _report(place: Path, delta: float, *, tight: bool) -> dict[str, Any]:
     }
 
 
-def _ledger_of(kept: Kept) -> Ledger:
+def ledger_of(kept: Kept) -> Ledger:
     """The ledger as the agent itself keeps it."""
     about = kept.about
     settings = PolicySettings(arms=about["arms"], epsilon=about["epsilon"], v=about["v"])

@@ -254,4 +254,8 @@ def test_the_ledgers_of_twenty_agents_say_what_was_on_the_wire(
         counted = recount(capture.own_bodies(ledger["agent"]))
         told = {arm["arm"]: (arm["releases"], pytest.approx(arm["pure"], rel=1e-12)) for arm in ledger["per_arm"]}
         assert {arm: (number, float(spent)) for arm, (number, spent) in counted.items()} == told
-    assert sum(ledger["total"]["releases"] for ledger in ledgers) > 20
+    releases = sum(ledger["total"]["releases"] for ledger in ledgers)
+    assert releases > 20
+    privacy = json.loads((place / "summary.json").read_text(encoding="utf-8"))["privacy"]
+    worst = max(ledger["one_reward"]["pure"] for ledger in ledgers)
+    assert (privacy["releases"], privacy["per_agent_epsilon"]) == (releases, pytest.approx(worst))
