@@ -37,7 +37,7 @@ def write_csv(path: Path, figure: Figure, measured: Sequence[Measured]) -> None:
             curve = curve_of(one, figure.axis)
             errors = np.full(len(curve.x), math.nan) if curve.stderr is None else curve.stderr
             for place in _kept(len(curve.x)):
-                row = (int(curve.x[place]), _decimal(curve.mean[place]), _decimal(errors[place]), one.final.shape[1])
+                row = (f"{curve.x[place]:g}", _decimal(curve.mean[place]), _decimal(errors[place]), one.final.shape[1])
                 writer.writerow((one.series.name, *row))
     beside.replace(path)
 
@@ -86,6 +86,7 @@ def _series(figure: Figure, one: Measured, first: Measured, agents: int) -> dict
         "liars": round(series.liars * agents),
         **_regret(one.final[-1], agents),
         **_privacy(one),
+        **_traffic(one),
         "work_s": round(one.seconds, 3),
     }
     if not np.isnan(one.fallbacks).all():
@@ -110,6 +111,14 @@ def _regret(final: Floats, agents: int) -> dict[str, Any]:
     }
 
 
+def _traffic(one: Measured) -> dict[str, Any]:
+    """What was sent, where bytes were counted; frames go out in every round, so their headers are told apart."""
+    if np.isnan(one.bytes).any():
+        return {}
+    counted = {"messages": one.messages, "bytes": one.bytes, "bytes_without_frame_headers": one.message_bytes}
+    return {name: float(values[-1].mean()) for name, values in counted.items()}
+
+
 def _privacy(one: Measured) -> dict[str, Any]:
     """The rate that was asked for and what it came to, for the worst agent of all trials."""
     if not ALGORITHMS[one.series.algorithm].noised:
@@ -124,11 +133,11 @@ def _privacy(one: Measured) -> dict[str, Any]:
 
 def table(summary: dict[str, Any]) -> str:
     """The final regrets for a person, mean ± standard error; columns that nobody fills are left out."""
-    rows = [("series", "γ", "group regret", "per agent", "true ε (nominal)")]
+    rows = [("series", "γ", "group regret", "per agent", "true ε (nominal)", "messages", "bytes")]
     for series in summary["series"]:
         for point in series.get("by_gamma", [series]):
             gamma = str(point["gamma"]) if "by_gamma" in series else ""
-            rows.append((series["name"], gamma, *_plus_minus(point), _spent(series)))
+            rows.append((series["name"], gamma, *_plus_minus(point), _spent(series), *_sent(series)))
     columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
     widths = [max(map(len, column)) for column in columns]
     lines = [_aligned(row, widths) for row in zip(*columns, strict=True)]
@@ -148,7 +157,13 @@ def _plus_minus(point: dict[str, Any]) -> tuple[str, str]:
 def _spent(series: dict[str, Any]) -> str:
     if "true_epsilon" not in series:
         return ""
-    return f"{series['true_epsilon']:.3g} ({series['nominal_epsilon']:g})"
+    return f"{series['true_epsilon']:.3g} ({series['nominal_epsilon']:.3g})"
+
+
+def _sent(series: dict[str, Any]) -> tuple[str, str]:
+    if "messages" not in series:
+        return "", ""
+    return f"{series['messages']:,.0f}", f"{series['bytes']:,.0f}"
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:

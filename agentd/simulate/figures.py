@@ -16,6 +16,7 @@ from types import MappingProxyType
 import numpy as np
 
 from agentd.core.policy import PolicySettings
+from agentd.core.privacy.calibrate import nominal_interval, nominal_private
 from agentd.simulate import theory
 from agentd.simulate.parts import Floats, Part
 from agentd.simulate.plots import Curve, plot_regret, plot_sweep
@@ -38,6 +39,7 @@ class Axis(Enum):
 
     ROUND = "round"
     GAMMA = "gamma"
+    EPSILON = "true_epsilon"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ class Knobs:
     """Nominal privacy rate of the noised algorithms."""
     contamination: float = 1e-3
     """How often liars lie, and what byzantine-ucb prepares for."""
+    rounds: int = 1000
+    """Pulls of each agent: how long a true ε has to last."""
 
 
 def fig1a(knobs: Knobs) -> Figure:
@@ -146,6 +150,41 @@ def fig1c(knobs: Knobs) -> Figure:
     )
 
 
+TRUE_EPSILONS = (0.1, 0.3, 1.0, 3.0)
+"""What fig2 promises for each reward."""
+
+
+def fig2(knobs: Knobs) -> Figure:
+    """Privacy at equal promises: final regret and traffic of the noised algorithms at the same true ε."""
+    public = PolicySettings(arms=ARMS)
+    private = [
+        _promised(name, true, rate(true, knobs.rounds), lifetime)
+        for name, rate, lifetime in (
+            ("sealed", lambda true, _rounds: true, Lifetime.FULL),
+            ("private-ucb", nominal_private, Lifetime.FULL),
+            ("dp-ucb-int", nominal_interval, Lifetime.NONE),
+        )
+        for true in TRUE_EPSILONS
+    ]
+    return Figure(
+        name="fig2",
+        title="Equal promises: regret and traffic at the same true ε",
+        setting="arms uniform on [0, 1], γ = diameter",
+        series=(
+            *private,
+            Series("ucb1", "ucb1, every agent alone", "ucb1", public, Lifetime.NONE, bytes_too=True),
+            Series("coop-ucb", "coop-ucb, not private", "coop-ucb", public, Lifetime.FULL, bytes_too=True),
+        ),
+        axis=Axis.EPSILON,
+        log_y=True,
+    )
+
+
+def _promised(name: str, true: float, nominal: float, lifetime: Lifetime) -> Series:
+    policy = PolicySettings(arms=ARMS, epsilon=nominal)
+    return Series(f"{name}-{true:g}", name, name, policy, lifetime, promise=true, bytes_too=True)
+
+
 def _byzantine(contamination: float, lifetime: Lifetime, lies: str) -> Series:
     policy = PolicySettings(arms=ARMS, contamination=contamination)
     return Series("byzantine-ucb", f"byzantine-ucb, {lies}", "byzantine-ucb", policy, lifetime, NARROW, liars=1.0)
@@ -160,7 +199,9 @@ def _private_theorem(epsilon: float) -> Callable[[Instance], Bound]:
     return theorem
 
 
-FIGURES: Mapping[str, Callable[[Knobs], Figure]] = MappingProxyType({"fig1a": fig1a, "fig1b": fig1b, "fig1c": fig1c})
+FIGURES: Mapping[str, Callable[[Knobs], Figure]] = MappingProxyType(
+    {"fig1a": fig1a, "fig1b": fig1b, "fig1c": fig1c, "fig2": fig2}
+)
 """Every figure by its name on the command line."""
 
 
@@ -176,6 +217,9 @@ class Measured:
     epsilon: Floats
     epsilon_at_delta: Floats
     fallbacks: Floats
+    messages: Floats
+    bytes: Floats
+    message_bytes: Floats
     seconds: float
     """Work in all, on however many cores."""
 
@@ -209,6 +253,9 @@ def _gather_series(
         epsilon=np.array([[part.epsilon[row] for part, row in runs] for runs in rows]),
         epsilon_at_delta=np.array([[part.epsilon_at_delta[row] for part, row in runs] for runs in rows]),
         fallbacks=np.array([[part.fallbacks[row] for part, row in runs] for runs in rows]),
+        messages=np.array([[part.messages[row] for part, row in runs] for runs in rows]),
+        bytes=np.array([[part.bytes[row] for part, row in runs] for runs in rows]),
+        message_bytes=np.array([[part.message_bytes[row] for part, row in runs] for runs in rows]),
         seconds=math.fsum(part.seconds for unit, part in parts.items() if unit.series == series),
     )
 
@@ -226,8 +273,10 @@ def curve_of(measured: Measured, axis: Axis) -> Curve:
     """The line of a series: over rounds, or over γ."""
     if axis is Axis.ROUND:
         x, (mean, stderr) = np.arange(1.0, measured.curve.shape[1] + 1.0), over_trials(measured.curve)
-    else:
+    elif axis is Axis.GAMMA:
         x, (mean, stderr) = np.array(measured.points, dtype=np.float64), over_trials(measured.final.T)
+    else:
+        x, (mean, stderr) = np.array([measured.series.promise or math.inf]), over_trials(measured.final.T)
     return Curve(measured.series.label, x, mean, None if np.isnan(stderr).any() else stderr)
 
 
@@ -249,6 +298,11 @@ def _instance(series: Series, trials: Trials, trial: int, count_cliques: CountCl
     return Instance(trials.arms(series, trial).means, trials.setup.agents, gamma, cliques)
 
 
+def subtitle_of(figure: Figure, setup: Setup) -> str:
+    """What was measured, in one line."""
+    return f"{setup.agents} agents, {ARMS} Bernoulli arms, {setup.graphs}, {setup.trials} trials; {figure.setting}"
+
+
 def draw(
     figure: Figure,
     setup: Setup,
@@ -259,7 +313,7 @@ def draw(
     path_png: Path,
 ) -> None:
     """Write the picture, twice."""
-    subtitle = f"{setup.agents} agents, {ARMS} Bernoulli arms, {setup.graphs}, {setup.trials} trials; {figure.setting}"
+    subtitle = subtitle_of(figure, setup)
     if figure.axis is Axis.GAMMA:
         plot_sweep(curves, path_svg, path_png, title=figure.title, subtitle=subtitle, log_y=figure.log_y)
         return

@@ -25,7 +25,7 @@ def carry_out(tasks: Iterable[Task], jobs: int) -> Generator[Done]:
     Tasks are taken from the iterable only as workers need them. Closing the generator ends the workers at once.
     """
     if jobs == 1:
-        return ((unit, measure(specs)) for unit, specs in tasks)
+        return (_work(unit, specs) for unit, specs in tasks)
     return _in_processes(tasks, jobs)
 
 
@@ -75,4 +75,4 @@ def _deaf_to_interrupts() -> Iterator[None]:
 
 def _work(unit: Unit, specs: list[RunSpec]) -> Done:
     """One unit, in a worker."""
-    return unit, measure(specs)
+    return unit, measure(specs, bytes_too=unit.series.bytes_too)

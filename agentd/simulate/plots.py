@@ -139,6 +139,43 @@ def plot_sweep(
     _save(draw, path_svg, path_png)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Panel:
+    """One of several plots side by side over the same parameter."""
+
+    title: str
+    y_label: str
+    curves: Sequence[Curve]
+
+
+def plot_panels(
+    panels: Sequence[Panel], path_svg: Path, path_png: Path | None = None, *, title: str, subtitle: str, x_label: str
+) -> None:
+    """Draw several values against one parameter, all on logarithmic scales, with one legend for all."""
+    for panel in panels:
+        need_curves(panel.curves)
+
+    def draw(figure: Any) -> None:
+        figure.set_size_inches(4.3 * len(panels), 4.9)
+        rows = figure.subplots(1, len(panels))
+        for axes, panel in zip(rows, panels, strict=True):
+            _set_scale(axes, panel.curves, log_y=True)
+            axes.set_xscale("log")
+            axes.xaxis.set_major_formatter(lambda value, _: number_text(value))
+            axes.set_xticks(panel.curves[0].x)
+            axes.minorticks_off()
+            _draw_bars(axes, panel.curves)
+            axes.set_title(panel.title, loc="left", fontsize=10.5)
+            axes.set_xlabel(x_label)
+            axes.set_ylabel(panel.y_label)
+        handles, labels = rows[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9.5)
+        figure.suptitle(f"{title}\n", x=0.01, ha="left", fontsize=13, fontweight="bold")
+        figure.text(0.01, 0.925, f"{subtitle}; bars: {ERROR_NOTE}", color="#555555", fontsize=9.5)
+
+    _save_figure(draw, path_svg, path_png)
+
+
 def need_curves(curves: Sequence[Curve]) -> None:
     """Refuse a picture of nothing."""
     if not curves:
@@ -165,6 +202,11 @@ def y_top(curves: Sequence[Curve]) -> float:
 
 
 def _save(draw: Callable[[Any], None], path_svg: Path, path_png: Path | None) -> None:
+    """Make a picture of one plot."""
+    _save_figure(lambda figure: draw(figure.add_subplot()), path_svg, path_png)
+
+
+def _save_figure(draw: Callable[[Any], None], path_svg: Path, path_png: Path | None) -> None:
     """Make a figure in a style of our own, whatever the user's matplotlib is set to, and write it."""
     try:
         style = import_module("matplotlib.style")
@@ -173,7 +215,7 @@ def _save(draw: Callable[[Any], None], path_svg: Path, path_png: Path | None) ->
         raise SettingsError("figures need matplotlib, which is not installed: install agentd[analysis]") from None
     with style.context(["default", _STYLE]):
         figure = make_figure(figsize=(9.2, 4.8), layout="constrained")
-        draw(figure.add_subplot())
+        draw(figure)
         figure.savefig(path_svg, format="svg", metadata={"Date": None, "Creator": "agentd"})
         if path_png is not None:
             figure.savefig(path_png, format="png", dpi=150, metadata={"Software": "agentd"})

@@ -52,8 +52,10 @@ def _relays(spec: RunSpec) -> int:
     return min(spec.gamma - 1, spec.rounds - 1, spec.network.diameter)
 
 
-def count_bytes(spec: RunSpec, sent: Sent | None = None) -> int:
+def count_bytes(spec: RunSpec, sent: Sent | None = None, *, headers: bool = True) -> int:
     """Bytes of all frames of the whole run, topics not counted, each frame once per neighbour it was sent to.
+
+    Without `headers`, only what the messages take: in lockstep a frame goes out also where nothing is to be said.
 
     Every agent sends one frame per round, empty or not, numbered like the round. This sizes every single frame, which
     takes a third of the time of the run itself: it is for who asks.
@@ -61,7 +63,7 @@ def count_bytes(spec: RunSpec, sent: Sent | None = None) -> int:
     degrees = np.array([len(neighbours) for neighbours in spec.network.neighbours], dtype=np.int64)
     sender = np.arange(spec.network.agents, dtype=np.int64)[:, np.newaxis]
     round_ = np.arange(1, spec.rounds + 1, dtype=np.int64)[np.newaxis, :]
-    lengths = header_bytes(sender=sender, incarnation=0, sequence=round_, round_=round_)
+    lengths = header_bytes(sender=sender, incarnation=0, sequence=round_, round_=round_) * headers
     if (kind := ALGORITHMS[spec.algorithm].tells) is not None:
         lengths = lengths + batch_bytes(kind, spec.arms.count, messages_per_frame(spec, sent))
     return int(lengths.sum(axis=1) @ degrees)

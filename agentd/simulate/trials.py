@@ -25,6 +25,7 @@ from agentd.environment.regret import group_regret, regret_curve
 from agentd.simulate.engine import run_vector
 from agentd.simulate.parts import Floats, Part
 from agentd.simulate.spec import Network, Outcome, RunSpec, draw_liars
+from agentd.simulate.traffic import count_bytes
 
 SIDE_BY_SIDE = 4
 """Runs that the vectorised engine carries at once; measured: about the fastest per core for 200 agents."""
@@ -69,6 +70,10 @@ class Series:
     liars: float = 0.0
     """The share of agents that lie, each with the policy's contamination."""
     attack: str = "worst"
+    promise: float | None = None
+    """The true ε that its nominal one was chosen for; None where that was not the point."""
+    bytes_too: bool = False
+    """Whether the bytes it sends are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +163,7 @@ class Trials:
             "arm_range": list(series.arm_range),
             "liars": series.liars,
             "attack": series.attack if series.liars else None,
+            "bytes_too": series.bytes_too,
         }
 
     def _units_of(self, series: Series) -> Iterator[Unit]:
@@ -169,7 +175,7 @@ class Trials:
                 yield Unit(series, gamma, tuple(mine[first : first + SIDE_BY_SIDE]))
 
 
-def measure(specs: Sequence[RunSpec]) -> Part:
+def measure(specs: Sequence[RunSpec], *, bytes_too: bool = False) -> Part:
     """Carry out a unit's runs."""
     started = time.perf_counter()
     outcomes = run_vector(specs)
@@ -180,8 +186,16 @@ def measure(specs: Sequence[RunSpec]) -> Part:
         epsilon=np.array([_worst(outcome.epsilon) for outcome in outcomes]),
         epsilon_at_delta=np.array([_worst(outcome.epsilon_at_delta) for outcome in outcomes]),
         fallbacks=np.array([_fallbacks(outcome) for outcome in outcomes]),
+        messages=np.array([float(outcome.messages) for outcome in outcomes]),
+        bytes=_bytes(specs, outcomes, headers=True) if bytes_too else np.full(len(specs), math.nan),
+        message_bytes=_bytes(specs, outcomes, headers=False) if bytes_too else np.full(len(specs), math.nan),
         seconds=time.perf_counter() - started,
     )
+
+
+def _bytes(specs: Sequence[RunSpec], outcomes: Sequence[Outcome], *, headers: bool) -> Floats:
+    pairs = zip(specs, outcomes, strict=True)
+    return np.array([float(count_bytes(spec, outcome.sent, headers=headers)) for spec, outcome in pairs])
 
 
 def _worst(of_agents: Floats | None) -> float:

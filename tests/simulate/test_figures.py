@@ -51,7 +51,9 @@ def measured(trials: Trials, units: list[Unit]) -> dict[Unit, Part]:
 def some_part(trials: int = 2, rounds: int = 5) -> Part:
     curve = np.arange(float(trials * rounds)).reshape(trials, rounds)
     nothing = np.full(trials, math.nan)
-    return Part(curve[:, -1], curve, np.ones(trials), np.ones(trials) / 2, nothing, 0.25)
+    return Part(
+        curve[:, -1], curve, np.ones(trials), np.ones(trials) / 2, nothing, 0.25, np.ones(trials), nothing, nothing
+    )
 
 
 @pytest.mark.parametrize("make", FIGURES.values())
