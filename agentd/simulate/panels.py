@@ -21,21 +21,21 @@ Reading = Callable[[Measured], Floats]
 def draw(figure: Figure, setup: Setup, measured: Sequence[Measured], *, path_svg: Path, path_png: Path) -> None:
     """Write the picture, twice."""
     subtitle = subtitle_of(figure, setup)
-    plot_panels(
-        panels_of(measured, setup), path_svg, path_png, title=figure.title, subtitle=subtitle, x_label=EPSILON_LABEL
-    )
+    plot_panels(panels_of(measured), path_svg, path_png, title=figure.title, subtitle=subtitle, x_label=EPSILON_LABEL)
 
 
-def panels_of(measured: Sequence[Measured], setup: Setup) -> list[Panel]:
+def panels_of(measured: Sequence[Measured]) -> list[Panel]:
     """Regret, messages and bytes; who sends nothing is left out of the last two."""
     telling = [one for one in measured if one.messages[-1].any()]
     return [
         Panel("Regret", "group regret at the last round", curves_of(measured, lambda one: one.final[-1])),
-        Panel("Messages", "messages sent, all agents", curves_of(telling, lambda one: one.messages[-1])),
         Panel(
-            f"Bytes ({setup.rounds:,} frames per link included)",
-            "bytes sent, all agents",
-            curves_of(telling, lambda one: one.bytes[-1]),
+            "Messages", "messages sent by all agents (millions)", curves_of(telling, lambda one: one.messages[-1] / 1e6)
+        ),
+        Panel(
+            "Bytes, with those of empty frames",
+            "bytes sent by all agents (GB)",
+            curves_of(telling, lambda one: one.bytes[-1] / 1e9),
         ),
     ]
 

@@ -158,18 +158,19 @@ def plot_panels(
     def draw(figure: Any) -> None:
         figure.set_size_inches(4.3 * len(panels), 4.9)
         rows = figure.subplots(1, len(panels))
+        labels = list(dict.fromkeys(curve.label for panel in panels for curve in panel.curves))
         for axes, panel in zip(rows, panels, strict=True):
             _set_scale(axes, panel.curves, log_y=True)
             axes.set_xscale("log")
             axes.xaxis.set_major_formatter(lambda value, _: number_text(value))
             axes.set_xticks(panel.curves[0].x)
             axes.minorticks_off()
-            _draw_bars(axes, panel.curves)
+            _draw_bars(axes, panel.curves, labels)
             axes.set_title(panel.title, loc="left", fontsize=10.5)
             axes.set_xlabel(x_label)
             axes.set_ylabel(panel.y_label)
-        handles, labels = rows[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9.5)
+        handles, names = rows[0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside lower center", ncols=len(names), frameon=False, fontsize=9.5)
         figure.suptitle(f"{title}\n", x=0.01, ha="left", fontsize=13, fontweight="bold")
         figure.text(0.01, 0.925, f"{subtitle}; bars: {ERROR_NOTE}", color="#555555", fontsize=9.5)
 
@@ -182,9 +183,13 @@ def need_curves(curves: Sequence[Curve]) -> None:
         raise ValueError("a picture needs at least one curve")
 
 
-def ranked(curves: Sequence[Curve]) -> list[tuple[str, Curve]]:
-    """Curves with their colours, the highest at the end first: the legend reads in the order of the lines."""
-    coloured = [(PALETTE[index % len(PALETTE)], curve) for index, curve in enumerate(curves)]
+def ranked(curves: Sequence[Curve], labels: Sequence[str] | None = None) -> list[tuple[str, Curve]]:
+    """Curves with their colours, the highest at the end first: the legend reads in the order of the lines.
+
+    Colours follow the order of the curves, or of the `labels` that several pictures share.
+    """
+    order = labels if labels is not None else [curve.label for curve in curves]
+    coloured = [(PALETTE[order.index(curve.label) % len(PALETTE)], curve) for curve in curves]
     return sorted(coloured, key=lambda pair: -pair[1].last)
 
 
@@ -240,9 +245,9 @@ def _draw_lines(axes: Any, curves: Sequence[Curve]) -> None:
             axes.fill_between(curve.x, low, high, color=colour, alpha=0.18, linewidth=0.0)
 
 
-def _draw_bars(axes: Any, curves: Sequence[Curve]) -> None:
+def _draw_bars(axes: Any, curves: Sequence[Curve], labels: Sequence[str] | None = None) -> None:
     markers = dict(zip(PALETTE, "osD^vPX", strict=True))  # a second sign of identity, for prints in grey
-    for colour, curve in ranked(curves):
+    for colour, curve in ranked(curves, labels):
         axes.errorbar(
             curve.x,
             curve.mean,

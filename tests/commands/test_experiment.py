@@ -23,7 +23,7 @@ from agentd.commands import figure_report, progress
 from agentd.commands.scenario import make_scenario
 from agentd.environment.regret import group_regret
 from agentd.settings import TestbedSettings
-from agentd.simulate import figures
+from agentd.simulate import figures, panels
 from agentd.simulate.network import run_agents
 from agentd.simulate.parallel import Done, Task, carry_out
 from agentd.simulate.spec import DELTA
@@ -60,6 +60,7 @@ def painter(capsys: pytest.CaptureFixture[str]) -> Cli:
 def cli(painter: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Without pictures, which take longer than all the rest."""
     monkeypatch.setattr(figures, "draw", lambda *_, **__: None)
+    monkeypatch.setattr(panels, "draw", lambda *_, **__: None)
     return painter
 
 
@@ -73,7 +74,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-@pytest.mark.parametrize("figure", ["fig1a", "fig1b", "fig1c"])
+@pytest.mark.parametrize("figure", ["fig1a", "fig1b", "fig1c", "fig2"])
 def test_one_process_and_two_give_the_same_numbers(cli: Cli, tmp_path: Path, figure: str) -> None:
     one = cli.summary(figure, *SMALL, "--jobs", "1", "--out", str(tmp_path / "one"))
     two = cli.summary(figure, *SMALL, "--jobs", "2", "--out", str(tmp_path / "two"))
@@ -81,6 +82,27 @@ def test_one_process_and_two_give_the_same_numbers(cli: Cli, tmp_path: Path, fig
     assert one["bounds"] == two["bounds"]
     assert (one["jobs"], two["jobs"]) == (1, 2)
     assert (tmp_path / "one" / f"{figure}.csv").read_bytes() == (tmp_path / "two" / f"{figure}.csv").read_bytes()
+
+
+def test_the_figure_of_equal_promises_tells_regret_and_traffic_of_each(painter: Cli, tmp_path: Path) -> None:
+    code, out, _ = painter("fig2", *SMALL, "--jobs", "1", "--out", str(tmp_path))
+    assert code == 0
+    summary = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
+    by_name = {series["name"]: series for series in summary["series"]}
+    for promise in (0.1, 0.3, 1.0, 3.0):
+        sealed, private, alone = (by_name[f"{name}-{promise:g}"] for name in ("sealed", "private-ucb", "dp-ucb-int"))
+        assert max(one["true_epsilon"] for one in (sealed, private, alone)) <= promise
+        assert sealed["nominal_epsilon"] == promise
+        assert 0 < sealed["messages"] < private["messages"] == by_name["coop-ucb"]["messages"]
+        assert sealed["bytes_without_frame_headers"] < sealed["bytes"] < private["bytes"]
+        assert alone["messages"] == alone["bytes_without_frame_headers"] == 0
+        assert alone["bytes"] == by_name["ucb1"]["bytes"] > 0
+    assert f"{by_name['sealed-1']['messages']:,.0f}" in out
+    rows = rows_of(tmp_path / "fig2.csv")
+    assert [row["true_epsilon"] for row in rows] == ["0.1", "0.3", "1", "3"] * 3 + ["inf"] * 2
+    words = (tmp_path / "fig2.svg").read_text(encoding="utf-8")
+    assert words.startswith("<?xml")
+    assert (tmp_path / "fig2.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_a_figure_over_rounds_leaves_table_pictures_and_summary(painter: Cli, tmp_path: Path) -> None:
@@ -320,7 +342,7 @@ def session_members(session: int) -> list[str]:
         (("fig1a", "--seed", "-1"), "--seed"),
         (("fig1a", "--seed", str(2**64 - 99)), "no room for 100 trials"),
         (("fig1a", "--sizzle"), "--sizzle"),
-        ((), "fig1a, fig1b, fig1c"),
+        ((), "fig1a, fig1b, fig1c, fig2"),
     ],
 )
 def test_flags_that_make_no_sense_are_refused_in_one_line(
@@ -339,7 +361,7 @@ def test_the_help_lists_the_figures_line_by_line(cli: Cli) -> None:
     code, out, _ = cli("--help")
     assert code == 0
     listed = [line.split()[0] for line in out.splitlines() if line.startswith("  fig")]
-    assert listed == ["fig1a", "fig1b", "fig1c"]
+    assert listed == ["fig1a", "fig1b", "fig1c", "fig2"]
 
 
 def test_several_faults_are_named_together(cli: Cli) -> None:

@@ -16,6 +16,19 @@ from agentd.core.privacy.series import ReleaseSeries, scale_steps
 DELTA = 1e-5
 
 
+def test_where_batches_are_disjoint_a_reward_costs_one_release_however_many_there_are() -> None:
+    ledger = Ledger(disjoint=True)
+    assert ledger.epsilon_one_reward() == ledger.epsilon_all_arms() == 0.0
+    for trial, (arm, scale) in enumerate([(0, UNIT), (0, UNIT), (1, 2 * UNIT), (1, 2 * UNIT), (1, 4 * UNIT)], start=1):
+        ledger.record(Release(arm, trial, 3, scale))
+    assert ledger.epsilon_one_reward() == ledger.epsilon_one_reward(1e-5) == 1.0
+    assert ledger.epsilon_all_arms() == ledger.epsilon_all_arms(1e-5) == 1.5  # one reward on each arm
+    assert ledger.releases() == 5
+    again = Ledger.restore(ledger.snapshot(), disjoint=True)
+    assert again.report(1e-5) == ledger.report(1e-5)
+    assert Ledger.restore(ledger.snapshot()).epsilon_one_reward() == 2.0  # as a running sum it would cost
+
+
 def _after(pulls: list[int], v: float = 1.1, arm: int = 0) -> Ledger:
     """A ledger after releases of one arm at these pull counts."""
     ledger = Ledger()

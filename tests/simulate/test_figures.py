@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +206,7 @@ def test_the_knobs_reach_the_algorithms_and_the_labels() -> None:
         {"series": replace(SWEEP, policy=PolicySettings(arms=3, v=1.2))},
         {"series": replace(SWEEP, arm_range=(0.1, 1.0))},
         {"series": replace(SWEEP, liars=0.5)},
+        {"series": replace(SWEEP, bytes_too=True)},
         {"series": replace(SWEEP, liars=0.5, attack="uniform")},
     ],
 )
@@ -273,7 +274,7 @@ def test_a_saved_part_comes_back_bit_for_bit(tmp_path: Path) -> None:
     store.save({"unit": 1}, part)
     again = PartStore(tmp_path / "new" / "parts").load({"unit": 1}, 2, 5)
     assert again is not None
-    for name in ("final", "curve", "epsilon", "epsilon_at_delta", "fallbacks", "seconds"):
+    for name in (field.name for field in fields(Part)):
         np.testing.assert_array_equal(getattr(again, name), getattr(part, name))
     assert len(list((tmp_path / "new" / "parts").iterdir())) == 1
 
