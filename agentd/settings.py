@@ -20,6 +20,8 @@ from agentd.core.message import MAX_AGENT_ID, MAX_ARMS, MAX_INCARNATION, MAX_LIF
 from agentd.core.policy import ALGORITHMS, RULES, PolicySettings
 from agentd.errors import SettingsError
 
+NOISES = ("exact", "opendp")
+"""Where running agents take their noise from: the exact sampler of `core.privacy`, or OpenDP's."""
 REWARDS = ("bernoulli", "beta", "uniform", "normal")
 MIN_EPSILON = 1e-6
 """Below this a first release needs more pulls than any agent lives to make."""
@@ -56,6 +58,7 @@ class TestbedSettings:
     estimator: str = "trimmed"
     rule: str = "thompson"
     refresh: int = 100
+    noise: str = "exact"
     byzantine: int = 0
     contamination: float = 1e-3
     attack: str = "worst"
@@ -155,6 +158,10 @@ def _algorithm_faults(s: TestbedSettings) -> Iterator[str]:
         yield f"unknown estimator {s.estimator!r}; choose one of {', '.join(ESTIMATORS)}"
     if s.rule not in RULES:
         yield f"unknown rule {s.rule!r}; choose one of {', '.join(RULES)}"
+    if s.noise not in NOISES:
+        yield f"unknown noise {s.noise!r}; choose one of {', '.join(NOISES)}"
+    if s.noise == "opendp" and s.seed is not None:
+        yield "--noise opendp takes no seed, and --seed promises a run that can be repeated; leave one of them out"
     if not 1 <= s.refresh <= MAX_TRIAL:
         yield f"--refresh must be in 1…{MAX_TRIAL} rounds, got {s.refresh}"
 
@@ -203,6 +210,7 @@ class AgentSettings:
     estimator: str = "trimmed"
     rule: str = "thompson"
     refresh: int = 100
+    noise: str = "exact"
     contamination: float = 1e-3
     lies: bool = False
     attack: str = "worst"
@@ -362,6 +370,8 @@ def _knob_faults(s: AgentSettings) -> Iterator[str]:
             estimator=s.estimator,
             rule=s.rule,
             refresh=s.refresh,
+            noise=s.noise,
+            seed=s.seed,
             contamination=s.contamination,
             attack=s.attack,
         )

@@ -204,6 +204,7 @@ def _agent(scenario: Scenario, own: int, places: Places, pace: Pace, keep: Keep)
         estimator=settings.estimator,
         rule=settings.rule,
         refresh=settings.refresh,
+        noise=settings.noise,
         contamination=settings.contamination,
         lies=own in spec.liars,
         attack=settings.attack,

@@ -10,7 +10,7 @@ import click
 from agentd.commands.options import FROM_ENVIRONMENT, config_option
 from agentd.core.estimate import ESTIMATORS
 from agentd.core.policy import ALGORITHMS, RULES
-from agentd.settings import CLOCKS, LOG_LEVELS, ON_BUDGET, AgentSettings
+from agentd.settings import CLOCKS, LOG_LEVELS, NOISES, ON_BUDGET, AgentSettings
 
 
 class Peers(click.ParamType):  # type: ignore[type-arg]
@@ -47,6 +47,7 @@ class Peers(click.ParamType):  # type: ignore[type-arg]
 @click.option("--estimator", type=click.Choice(list(ESTIMATORS)), default="trimmed", show_default=True)
 @click.option("--rule", type=click.Choice(RULES), default="thompson", show_default=True, help="How sealed chooses.")
 @click.option("--refresh", type=int, default=100, show_default=True, help="sealed: silent rounds before a repetition.")
+@click.option("--noise", type=click.Choice(NOISES), default="exact", show_default=True, help="Whose noise sampler.")
 @click.option("--contamination", type=float, default=1e-3, show_default=True, help="Share of lies to prepare for.")
 @click.option("--clock", type=click.Choice(CLOCKS), default="lockstep", show_default=True, help="Rounds, or own pace.")
 @click.option(

@@ -12,7 +12,7 @@ import click
 from agentd.core.estimate import ESTIMATORS
 from agentd.core.policy import ALGORITHMS, RULES
 from agentd.errors import ConfigurationError
-from agentd.settings import REWARDS, TestbedSettings
+from agentd.settings import NOISES, REWARDS, TestbedSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -199,6 +199,13 @@ _TESTBED_OPTIONS = (
         default=_DEFAULT.refresh,
         show_default=True,
         help="Rounds without a message after which sealed repeats one, so that a lost one is made good.",
+    ),
+    click.option(
+        "--noise",
+        type=click.Choice(NOISES),
+        default=_DEFAULT.noise,
+        show_default=True,
+        help="Where agents that are processes take their noise from; opendp needs the extra of that name.",
     ),
     click.option(
         "--byzantine",

@@ -11,6 +11,7 @@ import click
 from agentd.commands.options import FROM_ENVIRONMENT, testbed_options, testbed_settings
 from agentd.commands.scenario import Scenario, make_scenario
 from agentd.commands.summary import banner, manifest, summarise, table
+from agentd.errors import SettingsError
 from agentd.rundir import RunDirectory, finite
 from agentd.simulate.engine import refuse_what_needs_agents, run_vector
 from agentd.simulate.network import run_agents
@@ -34,7 +35,12 @@ def simulate(engine: str, as_json: bool, run_dir: str | None, **flags: Any) -> N
     \b
     agentd simulate --agents 200 --edge-probability 0.1 --algorithm private-ucb --seed 7
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
-    scenario = make_scenario(testbed_settings(**flags))
+    settings = testbed_settings(**flags)
+    if settings.noise != "exact":
+        raise SettingsError(
+            f"a simulation draws noise from keyed streams; --noise {settings.noise} is for agents that are processes"
+        )
+    scenario = make_scenario(settings)
     if engine == "vector":
         refuse_what_needs_agents([scenario.spec])
     directory = RunDirectory.create(run_dir, f"simulate-{scenario.settings.algorithm}")

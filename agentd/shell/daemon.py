@@ -25,7 +25,6 @@ from agentd.core.lies import Attack, Liar
 from agentd.core.message import MAX_TRIAL
 from agentd.core.policy import make_policy
 from agentd.core.policy.coins import KeyedCoins
-from agentd.core.privacy.laplace import ExactLaplace, Noise, SeededLaplace
 from agentd.core.privacy.sealing import Weighting
 from agentd.errors import AgentdError, BudgetExhausted, LedgerInDoubt
 from agentd.settings import AgentSettings
@@ -35,6 +34,7 @@ from agentd.shell.health import PATIENCE, Health
 from agentd.shell.keeping import Keeping, require_up_to_date
 from agentd.shell.link import Link
 from agentd.shell.logs import open_log
+from agentd.shell.noise import noise_of
 from agentd.wire.environment import MAX_COUNT, MAX_REASON_CHARS, MAX_REASONS, MICRO, Report, Welcome
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def assemble(settings: AgentSettings, welcome: Welcome, kept: Kept | None = None
         incarnation = kept.incarnation
     else:
         incarnation = settings.incarnation if settings.incarnation is not None else counted
-    noise, coins = _noise(settings, incarnation), KeyedCoins(_seed(settings), settings.id)
+    noise, coins = noise_of(settings, incarnation), KeyedCoins(_seed(settings), settings.id)
     policy = make_policy(settings.algorithm, settings.policy(welcome.arms), settings.id, noise, coins)
     agent = Agent(
         settings.id,
@@ -225,12 +225,6 @@ def assemble(settings: AgentSettings, welcome: Welcome, kept: Kept | None = None
     if kept is not None:
         resume(agent, kept, counted, noise)
     return agent
-
-
-def _noise(settings: AgentSettings, incarnation: int) -> Noise:
-    if settings.seed is None:
-        return ExactLaplace()
-    return SeededLaplace(settings.seed, settings.id + (incarnation << 32))  # another life, another stream
 
 
 def _liar(settings: AgentSettings) -> Liar:

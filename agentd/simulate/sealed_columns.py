@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentd.core.chance import Purpose, Rekeyed
-from agentd.core.policy.sealed import UCB_WIDTH, VARIANCE, least_samples
+from agentd.core.policy.sealed import UCB_WIDTH, VARIANCE, expected_group, least_samples
 from agentd.core.privacy.sealing import SealedBatch, Weighting
 from agentd.simulate.columns import Floats, Ints, Layout, best_of, laplace, noise_keys
 from agentd.simulate.draws import UnitNoise
@@ -137,22 +137,28 @@ class TogetherSealed:
 
 
 class _Group:
-    """How many origins each agent has heard before each trial: hellos travel a hop per round, up to γ hops."""
+    """How many origins each agent expects at each trial: hellos travel a hop per round, up to γ hops."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._reach = [min(spec.gamma, spec.network.diameter) for spec in layout.specs]
-        self._last = max(self._reach) + 1
+        self._last = max(self._reach) + 2
         self._latest: tuple[Ints, Ints] | None = None
 
     def at(self, trial: int) -> tuple[Ints, Ints]:
-        """Per agent the origins heard, itself included, and the least samples that its first batches aim for."""
+        """Per agent the origins it expects, itself included, and the least samples that its first batches aim for."""
         if trial <= self._last or self._latest is None:
             runs = zip(self._layout.specs, self._reach, strict=True)
-            group = np.concatenate([_heard(spec, min(reach, trial - 1)) for spec, reach in runs])
+            group = np.concatenate([_expected(spec, reach, trial) for spec, reach in runs])
             least = np.array([least_samples(self._layout.arms, origins) for origins in group.tolist()], dtype=np.int64)
             self._latest = group, least
         return self._latest
+
+
+def _expected(spec: RunSpec, reach: int, trial: int) -> Ints:
+    heard, before = (_heard(spec, min(reach, max(trial - ago, 0))) for ago in (1, 2))
+    pairs = zip(heard.tolist(), (heard - before).tolist(), strict=True)
+    return np.array([expected_group(*pair) for pair in pairs], dtype=np.int64)
 
 
 def _heard(spec: RunSpec, hops: int) -> Ints:

@@ -39,6 +39,7 @@ COMMON = {
     "estimator": "trimmed",
     "rule": "thompson",
     "refresh": 100,
+    "noise": "exact",
     "contamination": 0.001,
     "attack": "worst",
     "incarnation": None,

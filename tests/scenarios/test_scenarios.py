@@ -21,6 +21,7 @@ from small_runs import Overheard, network, spec
 
 from agentd.core.agent import Agent
 from agentd.core.policy.byzantine_ucb import ByzantineUcb
+from agentd.core.policy.sealed import Sealed
 from agentd.environment.regret import group_regret
 from agentd.simulate import network as in_memory
 from agentd.simulate.faults import Crash, Faults, Partition
@@ -31,7 +32,7 @@ HERE = Path(__file__).parent
 LINE = "----\n"
 SCRIPTS = sorted(HERE.glob("*.txt"))
 
-_NUMBERS = {"rounds": int, "gamma": int, "seed": int, "epsilon": float, "contamination": float}
+_NUMBERS = {"rounds": int, "gamma": int, "seed": int, "epsilon": float, "contamination": float, "refresh": int}
 _FAULTS = {"loss": float, "duplication": float, "delay": int}
 
 
@@ -153,6 +154,8 @@ def known_pulls(agent: Agent) -> list[int]:
     policy: Any = agent.policy
     if isinstance(policy, ByzantineUcb):
         return [halves.size for halves in policy._samples]
+    if isinstance(policy, Sealed):  # what was released, by itself and by others
+        return [own.pulls + int(policy._pool.held[:, arm, 0].sum()) for arm, own in enumerate(policy._own)]
     others = policy._pool.counts if hasattr(policy, "_pool") else [0] * len(policy._counts)
     return [own + heard for own, heard in zip(policy._counts, others, strict=True)]
 

@@ -16,7 +16,8 @@ from agentd.core.grid import UNIT
 from agentd.core.lies import Attack
 from agentd.core.privacy.laplace import ExactLaplace, SeededLaplace
 from agentd.settings import AgentSettings
-from agentd.shell.daemon import _noise, _report, assemble
+from agentd.shell.daemon import _report, assemble
+from agentd.shell.noise import noise_of
 from agentd.wire.codec import encode_environment
 from agentd.wire.environment import EnvironmentMessage, Pull, Refusal, Refused, Report, Welcome
 
@@ -52,11 +53,11 @@ class TestAssembly:
         assert batch.body.shape == (1, 14)
 
     def test_noise_comes_from_the_operating_system_unless_a_seed_is_given(self) -> None:
-        assert isinstance(_noise(settings(), 0), ExactLaplace)
-        assert isinstance(_noise(settings(seed=1), 0), SeededLaplace)
+        assert isinstance(noise_of(settings(), 0), ExactLaplace)
+        assert isinstance(noise_of(settings(seed=1), 0), SeededLaplace)
 
     def test_another_life_draws_other_noise(self) -> None:
-        first, same, second = (_noise(settings(seed=1), incarnation) for incarnation in (0, 0, 40))
+        first, same, second = (noise_of(settings(seed=1), incarnation) for incarnation in (0, 0, 40))
         draws = [[noise.draw(0, 1000) for _ in range(8)] for noise in (first, same, second)]
         assert draws[0] == draws[1]
         assert draws[0] != draws[2]

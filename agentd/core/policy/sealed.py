@@ -61,6 +61,8 @@ class Sealed:
         self._open = [OpenBatch() for _ in range(arms)]
         self._own = [NOTHING] * arms
         self._pool = RecordPool(arms)
+        self._heard = 1
+        self._newcomers = 0
         self._arm: int | None = None
         self._body: list[int] | None = None
         self._told_at: int | None = None
@@ -79,6 +81,8 @@ class Sealed:
         batch = self._open[arm]
         batch.add(told)
         self.fresh = ()
+        heard = self._pool.origins + 1
+        self._heard, self._newcomers = heard, heard - self._heard
         record = None
         if self._is_due(arm, batch.pulls):
             record = self._close(trial, arm)
@@ -103,8 +107,8 @@ class Sealed:
         self._arm = None
 
     def _is_due(self, arm: int, pulls: int) -> bool:
-        """Whether a batch of so many pulls, closed by every origin heard, would double what is known about the arm."""
-        group = self._pool.origins + 1
+        """Whether a batch of so many pulls, closed by everybody, would double what is known about the arm."""
+        group = expected_group(self._heard, self._newcomers)
         known = self._own[arm].samples + self._pool.samples[arm]
         return group * self._weighting.samples(pulls) >= max(least_samples(len(self._open), group), known)
 
@@ -166,14 +170,19 @@ class Sealed:
         return indices.index(max(indices))
 
 
-def least_samples(arms: int, group: int) -> int:
-    """min(6K, 4m) samples on the grid: how much the first batches of an arm are to be worth, taken together.
+def expected_group(heard: int, newcomers: int) -> int:
+    """How many origins there will be, itself included: a group that is still growing grows by as much again.
 
-    Measured with 200 agents: 8K is better by a trifle once everybody has been heard, but agents pull from the first
-    round on, while hellos are still on their way. With 6K those who heard only their neighbours need not wait for the
-    rest where noise is small (ε = 3: 1.11 instead of 1.24 regret per agent), and elsewhere it makes no difference.
+    Agents pull from the first round on, while hellos are on their way. Where noise is small the first batches could
+    close before everybody was heard, and whoever waits pulls blindly meanwhile: measured with 200 agents at ε = 3, this
+    saves a tenth of the regret. Once no new origin appears it is the number heard.
     """
-    return min(6 * arms, 4 * group) * UNIT
+    return heard + newcomers
+
+
+def least_samples(arms: int, group: int) -> int:
+    """min(8K, 4m) samples on the grid: how much the first batches of an arm are to be worth, taken together."""
+    return min(8 * arms, 4 * group) * UNIT
 
 
 def thompson(sums: list[int], samples: list[int], coins: list[float]) -> list[float]:

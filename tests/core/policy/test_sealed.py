@@ -46,7 +46,9 @@ def hear(policy: Sealed, *bodies: tuple[int, ...], rows: list[int] | None = None
 
 
 def greet(policy: Sealed, others: int) -> None:
+    """Let it have heard so many others, for so long that no newcomers are expected."""
     hear(policy, *[(0, 0, 0, 0, 0)] * others)
+    policy._heard = others + 1
 
 
 def pull(policy: Sealed, trial: int, reward: int = UNIT) -> tuple[int, list[int] | None]:
@@ -66,7 +68,7 @@ def first_batch(policy: Sealed) -> int:
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "origins", "pulls"), [(1, 200, 2), (1, 50, 3), (1, 10, 7), (0.1, 200, 12), (0.1, 50, 23), (0.1, 10, 51)]
+    ("epsilon", "origins", "pulls"), [(1, 200, 2), (1, 50, 3), (1, 10, 8), (0.1, 200, 13), (0.1, 50, 26), (0.1, 10, 59)]
 )
 def test_the_more_origins_were_heard_the_sooner_the_first_batch_closes(
     epsilon: float, origins: int, pulls: int
@@ -74,6 +76,17 @@ def test_the_more_origins_were_heard_the_sooner_the_first_batch_closes(
     policy = sealed(5, epsilon=epsilon)
     greet(policy, origins - 1)
     assert first_batch(policy) == pulls
+
+
+def test_while_hellos_still_come_in_as_many_again_are_expected() -> None:
+    """20 others heard between the first and the second trial stand for 40: at ε = 3, 41·4/(2 + 8/9) ≥ 8·5."""
+    growing, settled = sealed(5, epsilon=3.0), sealed(5, epsilon=3.0)
+    greet(settled, 20)
+    for policy in (growing, settled):
+        pull(policy, 1)
+    hear(growing, *[(0, 0, 0, 0, 0)] * 20)
+    assert first_batch(growing) == 1  # counted from here
+    assert first_batch(settled) == 2
 
 
 def test_the_first_word_is_a_hello_and_then_there_is_silence_until_a_batch_closes() -> None:
@@ -102,7 +115,7 @@ def test_records_are_cumulative_and_later_batches_must_double_what_is_known() ->
 
 def test_agents_begin_on_different_arms_and_go_on_in_turn() -> None:
     policy = sealed(3, own=4)
-    greet(policy, 49)
+    greet(policy, 69)
     arms = [pull(policy, trial)[0] for trial in range(1, 7)]
     assert arms == [1, 1, 2, 2, 0, 0]
 
@@ -152,12 +165,12 @@ def test_what_a_returning_origin_said_before_is_forgotten() -> None:
 def test_after_so_many_silent_trials_an_older_record_is_repeated_each_arm_in_turn() -> None:
     policy = sealed(2, refresh=3)
     greet(policy, 5)
-    said = {trial: pull(policy, trial)[1] for trial in range(1, 13)}  # both arms close after six pulls
+    said = {trial: pull(policy, trial)[1] for trial in range(1, 15)}  # both arms close after seven pulls
     told_of = {trial: (body[0], body[1]) for trial, body in said.items() if body}
-    assert told_of == {1: (0, 0), 4: (0, 0), 6: (0, 6), 9: (0, 6), 12: (1, 6)}
+    assert told_of == {1: (0, 0), 4: (0, 0), 7: (0, 7), 10: (0, 7), 13: (0, 7), 14: (1, 7)}
     hear(policy, (0, 100, 1, 1000 * UNIT, 900 * UNIT), (1, 100, 1, 1000 * UNIT, 0))  # now nothing closes for long
-    later = {trial: pull(policy, trial)[1] for trial in range(13, 22)}
-    assert {trial: body for trial, body in later.items() if body} == {15: said[12], 18: said[6], 21: said[12]}
+    later = {trial: pull(policy, trial)[1] for trial in range(15, 24)}
+    assert {trial: body for trial, body in later.items() if body} == {17: said[14], 20: said[7], 23: said[14]}
 
 
 def test_while_nothing_is_released_the_hello_is_repeated() -> None:
