@@ -19,7 +19,7 @@ from agentd.core.checks import Checks
 from agentd.core.gossip import MAX_TURNS, WINDOW, Gossip
 from agentd.core.grid import UNIT
 from agentd.core.lies import Liar
-from agentd.core.message import MAX_AGENT_ID, MAX_TRIAL, Batch, Kind, by_kind, unsigned
+from agentd.core.message import MAX_AGENT_ID, MAX_INCARNATION, MAX_LIFETIME, MAX_TRIAL, Batch, Kind, by_kind, unsigned
 from agentd.core.origins import Origins
 from agentd.core.policy.base import Policy
 from agentd.core.privacy.sealing import Weighting
@@ -43,6 +43,8 @@ class Agent:
     ) -> None:
         if not 0 <= own <= MAX_AGENT_ID:
             raise ValueError(f"an agent id must be in 0…{MAX_AGENT_ID}, got {own}")
+        if not (0 <= lifetime <= MAX_LIFETIME and 0 <= incarnation <= MAX_INCARNATION):
+            raise ValueError(f"no frame holds a lifetime of {lifetime} and an incarnation of {incarnation}")
         self.own = own
         self.policy = policy
         self.lifetime = lifetime
@@ -106,7 +108,7 @@ class Agent:
 
     def _own_message(self, kind: Kind, body: list[int]) -> Batch:
         head = [self.own, self.incarnation, self.trial, self.lifetime, self.lifetime]
-        return Batch(kind, np.array([head]), np.array([body]), unsigned(1))
+        return Batch(kind, np.array([head]), np.array([body]), unsigned(1), sound=self.trial <= MAX_TRIAL)
 
     def outbox(self) -> list[Batch]:
         """What the neighbours are to hear now, one batch per kind; asking again gives only what is new since."""
@@ -121,10 +123,10 @@ class Agent:
         """Take in what neighbours said; no honest origin is past `latest_trial`."""
         for batch in by_kind(batches):
             for portion in batch.portions(MAX_TURNS):
-                self._take_in(self._checks.judge(portion, latest_trial))
+                self._take_in(self._checks.judge_heads(portion, latest_trial))
 
     def _take_in(self, batch: Batch) -> None:
-        fresh, rows, renewed = self._gossip.hear(batch)
+        fresh, rows, renewed = self._gossip.hear(batch, self._checks)
         if len(renewed):
             self._checks.forget(renewed)
             self.policy.forget(renewed)

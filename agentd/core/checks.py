@@ -1,9 +1,10 @@
 """What an honest message can look like; everything else is the sender's fault.
 
-`judge` sees every copy before gossip does, so that what no honest agent sends can neither be counted nor take the place
-of the real message. `continues` sees only what gossip found to be new, because looking an origin up costs more than
-anything else here; a forgery that fails there has taken the key of one trial, and the origin's next trial heals it. A
-forgery that looks honest throughout is the business of signatures. A row that fails is counted under one reason:
+Every copy is judged before it counts or takes the place of another, so that what no honest agent sends cannot keep out
+the real message; of a copy that only repeats another one, the body is not looked at. `continues` sees only what gossip
+found to be new, because looking an origin up costs more than anything else here; a forgery that fails there has taken
+the key of one trial, and the origin's next trial heals it. A forgery that looks honest throughout is the business of
+signatures. A row that fails is counted under one reason:
 
     head       a number outside its range, or more life than its origin gave it
     future     a trial that its origin cannot have reached yet
@@ -57,6 +58,10 @@ class Checks:
 
     def judge(self, batch: Batch, latest_trial: int = MAX_TRIAL) -> Batch:
         """The rows an honest origin can have sent, given that no trial beyond `latest_trial` has happened yet."""
+        return self.sift(self.judge_heads(batch, latest_trial))
+
+    def judge_heads(self, batch: Batch, latest_trial: int = MAX_TRIAL) -> Batch:
+        """The rows an honest origin can have sent, going by their heads."""
         if batch.body.shape[1] != body_width(batch.kind, self._arms):
             self.dropped["shape"] += len(batch)
             return batch.rows(np.zeros(len(batch), dtype=np.bool_))
@@ -64,9 +69,21 @@ class Checks:
             batch = self._keep(batch, _plausible_head(batch), "head")
         if latest_trial < MAX_TRIAL and len(batch) and int(batch.trial.max()) > latest_trial:
             batch = self._keep(batch, batch.trial <= latest_trial, "future")
+        return batch
+
+    def sift(self, batch: Batch) -> Batch:
+        """The rows an honest origin can have sent, going by their bodies."""
+        return batch if not len(batch) else self._keep(batch, self._plausible_bodies(batch), "body")
+
+    def finds_fine(self, batch: Batch) -> bool:
+        """Whether every body can be an honest one; nothing is counted."""
+        honest = self._plausible_bodies(batch)
+        return honest is None or bool(honest.all())
+
+    def _plausible_bodies(self, batch: Batch) -> Mask | None:
         if batch.kind is Kind.SEALED:
-            return self._keep(batch, self._sealed.plausible(batch), "body")
-        return self._keep(batch, _BODY_CHECKS[batch.kind](batch, self._arms), "body")
+            return self._sealed.plausible(batch)
+        return _BODY_CHECKS[batch.kind](batch, self._arms)
 
     def continues(self, batch: Batch, rows: Columns) -> Continued:
         """Those of the new messages that continue what their origins (at `rows`) said before; they are remembered."""

@@ -34,7 +34,7 @@ calls.
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,33 @@ class Heard(NamedTuple):
     """Rows of the origins that came back under a new incarnation."""
 
 
+class _Claims(NamedTuple):
+    """What came of a round of claims."""
+
+    cells: Columns
+    """Of every copy."""
+    known: Columns
+    """What was in those cells before."""
+    best: NDArray[np.intp]
+    """Which copies won."""
+    closing: Columns
+    """What closes the winners' cells."""
+    fresh: NDArray[np.bool_]
+    """Which winners' keys were never seen before."""
+
+
+class Judge(Protocol):
+    """Says what bodies honest origins send."""
+
+    def finds_fine(self, batch: Batch) -> bool:
+        """Whether every one of them can be honest."""
+        ...
+
+    def sift(self, batch: Batch) -> Batch:
+        """Those that can be honest; the others are counted."""
+        ...
+
+
 class Gossip:
     """One agent's memory of what it has heard, and the queue of what it owes its neighbours."""
 
@@ -88,28 +115,50 @@ class Gossip:
         self.redundant: Counter[str] = Counter()
         """What flooding repeats by its nature; counted apart from what was lost."""
 
-    def hear(self, batch: Batch) -> Heard:
-        """Take in copies of at most `MAX_TURNS` messages; tell which count, and who came back as someone new."""
-        rows = self._origins.rows(batch.origin)
-        self._grow(self._origins.room)
-        renewed = _NOBODY
-        if self._out_of_the_ordinary(batch, rows):
-            renewed = self._renew(batch, rows)
-            kept = self._current(batch, rows)
-            batch, rows = batch.rows(kept), rows[kept]
-            kept = self._inside(batch, rows)
-            batch, rows = batch.rows(kept), rows[kept]
-        best, fresh = self._best_copies(rows, batch.trial, batch.life)
-        self._count_repeats(rows, len(best))
-        relayed = best[batch.life[best] > 1]
-        if len(relayed):
-            self._enqueue(batch.rows(relayed))
-        return Heard(batch.rows(fresh), rows[fresh], renewed)
+    def hear(self, batch: Batch, judge: Judge | None = None) -> Heard:
+        """Take in copies of at most `MAX_TURNS` messages; tell which count, and who came back as someone new.
+
+        Most copies repeat others, so the judge is asked about those that would count. If it refuses any, or if
+        anything else is out of the ordinary, every copy is judged before it can take the place of another.
+        """
+        rows = self._origins.known_rows(batch.origin)
+        if not self._out_of_the_ordinary(batch, rows):
+            claims = self._claim(rows, batch.trial, batch.life)
+            best = batch.rows(claims.best)
+            if judge is None or judge.finds_fine(best):
+                return self._settle(best, rows, claims, _NOBODY)
+            self._ring.reshape(-1)[claims.cells] = claims.known
+        return self._hear_with_care(judge.sift(batch) if judge else batch)
 
     def take_relays(self) -> list[Batch]:
         """What is to be forwarded in the next frame, with one hop less to live."""
         relays, self._queue, self._queued = self._queue, [], 0
-        return [batch.aged() for batch in by_kind(relays)]
+        return by_kind(relays)
+
+    def _hear_with_care(self, batch: Batch) -> Heard:
+        """Take in copies among which there may be new origins, new incarnations, echoes of old ones or stale ones."""
+        rows = self._origins.rows(batch.origin)
+        self._grow(self._origins.room)
+        renewed = self._renew(batch, rows)
+        kept = self._current(batch, rows)
+        batch, rows = batch.rows(kept), rows[kept]
+        kept = self._inside(batch, rows)
+        batch, rows = batch.rows(kept), rows[kept]
+        claims = self._claim(rows, batch.trial, batch.life)
+        return self._settle(batch.rows(claims.best), rows, claims, renewed)
+
+    def _settle(self, best: Batch, rows: Columns, claims: _Claims, renewed: Columns) -> Heard:
+        """Close the winners' cells to copies that are no better, queue what is to be relayed, tell what is new."""
+        self._ring.reshape(-1)[claims.cells[claims.best]] = claims.closing
+        self._count_repeats(rows, len(best))
+        relayed = (best.life > 1).nonzero()[0]
+        if len(relayed):
+            self._enqueue(best.rows(relayed).aged())
+        rows = rows[claims.best]
+        if not claims.fresh.all():
+            fresh = claims.fresh.nonzero()[0]
+            best, rows = best.rows(fresh), rows[fresh]
+        return Heard(best, rows, renewed)
 
     def _grow(self, room: int) -> None:
         if len(self._incarnation) < room + _GUARDS:
@@ -121,12 +170,11 @@ class Gossip:
     def _out_of_the_ordinary(self, batch: Batch, rows: Columns) -> bool:
         """Whether some copy may be of another incarnation, older than the window, or of an origin without room."""
         if not len(rows):
-            return False
+            return True
         self._highest = max(self._highest, int(batch.trial.max()))
         return (
-            bool((batch.incarnation != self._incarnation[rows]).any())
+            bool((batch.incarnation != self._incarnation[rows]).any())  # so are origins without a row: they have −1
             or int(batch.trial.min()) <= self._highest - self._window
-            or self._origins.full
         )
 
     def _renew(self, batch: Batch, rows: Columns) -> Columns:
@@ -163,11 +211,11 @@ class Gossip:
             self.dropped["stale"] += len(rows) - len(inside)
         return inside
 
-    def _best_copies(self, rows: Columns, trial: Columns, life: Columns) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """The first best copy of each key whose life beats what was known; also those of keys never seen before.
+    def _claim(self, rows: Columns, trial: Columns, life: Columns) -> _Claims:
+        """Let every copy claim its cell; the first best copy of each key whose life beats what was known wins it.
 
-        Every copy claims its cell, the earlier of equals with the higher turn; the largest claim stays. Whoever finds
-        its own claim there has won, and the cell is then closed to copies that are no better.
+        The earlier of equal copies has the higher turn, and the largest claim stays: whoever finds its own claim there
+        has won.
         """
         ring = self._ring.reshape(-1)
         cells = trial % self._window * self._ring.shape[1] + rows
@@ -177,8 +225,7 @@ class Gossip:
         known = ring[cells]
         np.maximum.at(ring, cells, claims)
         best = (ring[cells] == claims).nonzero()[0]
-        ring[cells[best]] = claims[best] | _LAST_TURN
-        return best, best[known[best] < unseen[best]]
+        return _Claims(cells, known, best, claims[best] | _LAST_TURN, known[best] < unseen[best])
 
     def _turns_of(self, number: int) -> Columns:
         if len(self._turns) < number:

@@ -143,10 +143,10 @@ class Batch:
         return [self.rows(np.arange(start, min(start + most, len(self)))) for start in range(0, len(self), most)]
 
     def aged(self) -> Batch:
-        """The same messages with one hop less to live."""
+        """The same messages, all of which may travel on, with one hop less to live."""
         head = self.head.copy("K")
         head[:, LIFE] -= 1
-        return Batch(self.kind, head, self.body, self.signature)
+        return Batch(self.kind, head, self.body, self.signature, sound=self.sound)
 
     def messages(self) -> list[Message]:
         """The rows as values, for people and tests."""

@@ -31,20 +31,20 @@ class Origins:
         return self._count
 
     @property
-    def full(self) -> bool:
-        """Whether there is no room for another origin."""
-        return self._count >= self._limit
-
-    @property
     def room(self) -> int:
         """How many rows a per-origin array must have; doubles, so that arrays grow rarely."""
         return max(8, 1 << (self._count - 1).bit_length()) if self._count else 8
 
-    def rows(self, origins: Columns) -> Columns:
-        """The row of each origin, new origins admitted; OWN for the agent itself, ABSENT where there is no room."""
+    def known_rows(self, origins: Columns) -> Columns:
+        """The row of each origin; OWN for the agent itself, ABSENT for those not heard of."""
         if len(origins) and (top := int(origins.max())) >= len(self._row_of):
             self._row_of = grown(self._row_of, min(2 * top, MAX_AGENT_ID + 1), ABSENT)
         rows: Columns = self._row_of[origins]
+        return rows
+
+    def rows(self, origins: Columns) -> Columns:
+        """The row of each origin, new origins admitted; OWN for the agent itself, ABSENT where there is no room."""
+        rows = self.known_rows(origins)
         if self._count < self._limit and (rows == ABSENT).any():
             for origin in np.unique(origins[rows == ABSENT])[: self._limit - self._count].tolist():
                 self._row_of[origin] = self._count

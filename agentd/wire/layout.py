@@ -21,7 +21,11 @@ from agentd.core.message import (
     HEAD_WIDTH,
     LIFE,
     LIFETIME,
+    MAX_AGENT_ID,
     MAX_ARMS,
+    MAX_INCARNATION,
+    MAX_LIFETIME,
+    MAX_TRIAL,
     SIGNATURE_BYTES,
     TRIAL,
     Batch,
@@ -33,9 +37,6 @@ from agentd.core.message import (
 HEAD = np.dtype([("origin", "<u2"), ("incarnation", "<u8"), ("trial", "<u4"), ("lifetime", "<u2"), ("life", "<u2")])
 HEAD_BYTES = HEAD.itemsize
 """Bytes of one message's head."""
-
-_HEAD_BITS = np.array([[16], [53], [30], [16], [16]])
-"""Bits of the largest value of each head column: every limit in `core.message` is one less than a power of two."""
 
 RawBatch = Sequence[Any]
 """A batch as it lies on the wire: tag, arms, count, head, body, signature."""
@@ -88,10 +89,16 @@ def message_bytes(kind: Kind, arms: int, *, signed: bool = False) -> int:
 def heads_in_range(head: Columns) -> bool:
     """Whether every head can be an honest one: fields within their limits, 1 ≤ trial, 1 ≤ life ≤ lifetime."""
     columns = head.T
-    return not (
-        np.count_nonzero(columns >> _HEAD_BITS)  # a negative value leaves −1, so this catches both ends
-        or np.count_nonzero(columns[TRIAL:]) != (HEAD_WIDTH - TRIAL) * len(head)
-        or np.count_nonzero(columns[LIFE] > columns[LIFETIME])
+    origins, incarnations, trials, lifetimes, lives = np.bitwise_or.reduce(columns, axis=1).tolist()
+    return (
+        0 <= origins <= MAX_AGENT_ID  # the bits that occur: beyond the limit exactly when one value is
+        and 0 <= incarnations <= MAX_INCARNATION
+        and 0 <= trials <= MAX_TRIAL
+        and 0 <= lifetimes <= MAX_LIFETIME
+        and 0 <= lives <= MAX_LIFETIME
+        and bool(columns[TRIAL].min(initial=1) >= 1)
+        and bool(columns[LIFE].min(initial=1) >= 1)
+        and not (columns[LIFE] > columns[LIFETIME]).any()
     )
 
 
@@ -127,7 +134,7 @@ def write_batch(batch: Batch, arms: int) -> RawBatch:
         raise ValueError(f"a {batch.kind.name} body of shape {batch.body.shape} is not one of {arms} arms")
     if signature.shape not in ((count, 0), (count, SIGNATURE_BYTES)) or signature.dtype != np.uint8:
         raise ValueError(f"signatures of shape {signature.shape} are neither absent nor whole")
-    if not heads_in_range(batch.head):
+    if not batch.sound and not heads_in_range(batch.head):
         raise ValueError("a message head is out of range")
     head, body = _write_heads(batch.head), _write_cells(layout, batch.body)
     return int(batch.kind), arms, count, head, body, signature.tobytes()
