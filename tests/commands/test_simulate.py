@@ -242,3 +242,16 @@ def test_without_a_name_the_run_goes_below_runs(
     assert "simulate-ucb1" in made.name
     assert sorted(path.name for path in made.iterdir()) == FILES
     assert "written to" in capsys.readouterr().out
+
+
+def test_the_table_says_what_sealed_protects(simulate: Simulate) -> None:
+    out = simulate("--algorithm", "sealed", "--epsilon", "0.5").out
+    assert "ε = 0.5 per reward, against any set of other agents" in out
+    assert "r rewards of one person cost r·ε" in out
+
+
+def test_noise_that_only_processes_draw_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["simulate", "--noise", "opendp"])
+    assert left.value.code == 2
+    assert "--noise opendp is for agents that are processes" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from agentd.core.chance import Purpose, stream
 from agentd.core.checks import Checks
 from agentd.core.grid import UNIT
 from agentd.core.lies import Attack, Liar
-from agentd.core.message import Message
+from agentd.core.message import Kind, Message, batch_of
 
 
 def liar(attack: str, contamination: float = 1.0, seed: int = 5) -> Liar:
@@ -120,6 +120,14 @@ def test_a_lying_relay_strikes_some_rows_and_leaves_the_others() -> None:
     struck = stream(5, Purpose.LIE).random(400) < 0.25
     assert rewards == [UNIT if hit else 5 for hit in struck]
     assert some.lies_told == int(struck.sum())
+
+
+def test_a_lying_relay_turns_a_sealed_sum_into_as_many_lies_as_it_is_worth() -> None:
+    told = [Message(1, 30, 2, (1, 20, 2, 10 * UNIT, 9 * UNIT), 3), Message(2, 1, 2, (0, 0, 0, 0, 0), 3)]
+    forwarded = liar("relay-worst").forward(batch_of(Kind.SEALED, told)).messages()
+    assert [message.body for message in forwarded] == [(1, 20, 2, 10 * UNIT, 0), (0, 0, 0, 0, 0)]
+    (upwards,) = liar("relay-point:1").forward(batch_of(Kind.SEALED, told[:1])).messages()
+    assert upwards.body == (1, 20, 2, 10 * UNIT, 10 * UNIT)
 
 
 def test_a_lying_relay_turns_sums_into_as_many_lies() -> None:
