@@ -44,6 +44,7 @@ PRELOADED = (
     "ctypes",
     "msgpack",
     "numpy",
+    "numpy.random",
     "structlog",
     "zmq",
     "zmq.asyncio",

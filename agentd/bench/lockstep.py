@@ -92,7 +92,18 @@ class _Run:
 def _testbed(flags: list[str]) -> _Run:
     with tempfile.TemporaryDirectory() as home:
         place = Path(home) / "run"
-        command = [sys.executable, "-m", "agentd", "up", "--json", "--algorithm", ALGORITHM, "--run-dir", str(place)]
+        command = [
+            sys.executable,
+            "-m",
+            "agentd",
+            "up",
+            "--no-state",
+            "--json",
+            "--algorithm",
+            ALGORITHM,
+            "--run-dir",
+            str(place),
+        ]
         started = time.time()
         with (Path(home) / "err").open("w+b") as err:
             process = subprocess.Popen([*command, *flags], stdout=subprocess.DEVNULL, stderr=err)

@@ -187,7 +187,7 @@ class Gossip:
         np.maximum.at(self._incarnation, rows[newer], batch.incarnation[newer])
         others = rows[newer] >= 0  # what our own echoes say of our incarnation is only noted
         self._ring[:, rows[newer][others]] = 0
-        return np.unique(rows[newer][others & (known >= 0)])
+        return np.array(sorted(set(rows[newer][others & (known >= 0)].tolist())), dtype=np.int64)
 
     def _current(self, batch: Batch, rows: Columns) -> NDArray[np.intp]:
         """Which messages are of others, whom there is room for, as they are now."""

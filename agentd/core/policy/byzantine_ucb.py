@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from agentd.core.estimate import ESTIMATORS, Confidence, Halves, half_of
 from agentd.core.grid import UNIT
 from agentd.core.message import Batch, Columns, Kind
@@ -64,7 +62,7 @@ class ByzantineUcb:
         if batch.kind is Kind.SAMPLE:
             halves = (batch.origin + batch.trial) & 1
             arms, rewards = batch.body[:, 0], batch.body[:, 1]
-            for arm in np.unique(arms).tolist():
+            for arm in sorted(set(arms.tolist())):
                 self._samples[arm].add_all(halves[arms == arm], rewards[arms == arm])
 
     def forget(self, rows: Columns) -> None:
