@@ -102,7 +102,7 @@ def _hold(chaos: Chaos, for_s: float | None, undo: Callable[[], list[dict[str, A
 
 @click.group(context_settings=_HELP)
 def chaos() -> None:
-    r"""Break things in a running testbed on purpose.
+    """Break things in a running testbed on purpose.
 
     \b
     agentd up --agents 8 --rounds 20000 --detach
@@ -113,7 +113,7 @@ def chaos() -> None:
 
     Every fault is written into faults.jsonl of the run directory, into its summary and into its regret plot.
     Agents are numbers like 3 or ranges like 0-2,7.
-    """
+    """  # noqa: D301 - click looks for the character \b, which a raw string does not have
 
 
 @chaos.command(context_settings=_HELP)

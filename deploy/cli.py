@@ -142,7 +142,7 @@ def up(
     run_dir: str | None,
     **flags: Any,
 ) -> None:
-    r"""Start a testbed: agents and their environment as processes of their own, talking over ZeroMQ.
+    """Start a testbed: agents and their environment as processes of their own, talking over ZeroMQ.
 
     \b
     agentd up --agents 20 --edge-probability 0.3
@@ -150,7 +150,7 @@ def up(
     agentd image build && agentd up --agents 8 --runtime compose
 
     Ctrl-C stops everything and leaves the run directory complete. Exit codes: 0 done, 1 agents failed, 130 interrupted.
-    """
+    """  # noqa: D301 - click looks for the character \b, which a raw string does not have
     scenario = make_scenario(testbed_settings(**flags))
     pace = Pace(clock=clock, interval_s=interval, round_timeout_s=round_timeout, ready_timeout_s=ready_timeout)
     keep = _keep(scenario, state, epsilon_budget, on_budget)

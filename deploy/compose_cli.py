@@ -45,14 +45,14 @@ def compose(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    r"""Print a testbed as a docker-compose.yml; the same flags as agentd up, nothing is started.
+    """Print a testbed as a docker-compose.yml; the same flags as agentd up, nothing is started.
 
     \b
     agentd compose --agents 8 --edge-probability 0.5 --rounds 200 > docker-compose.yml
 
     Its first lines say how to start it. Results go to --run-dir, by default ./run beside the file. Nothing here needs
     Docker; the image comes from agentd image build.
-    """
+    """  # noqa: D301 - click looks for the character \b, which a raw string does not have
     scenario = make_scenario(testbed_settings(**flags))
     pace = Pace(clock=clock, interval_s=interval, round_timeout_s=round_timeout, ready_timeout_s=ready_timeout)
     plan = plan_for_containers(scenario, pace)

@@ -26,7 +26,7 @@ _FROM_THE_PAPER = ("private-ucb", "dp-ucb-int")
 @click.option("--verify", is_flag=True, help="Compute the tight ε with dp-accounting too (slow; extra `accounting`).")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
 def ledger(place: Path, delta: float, verify: bool, as_json: bool) -> None:
-    r"""Show what an agent has spent: its releases and the true ε they add up to, per arm and in all.
+    """Show what an agent has spent: its releases and the true ε they add up to, per arm and in all.
 
     STATE is what the agent was given as --state, or the run directory of a testbed for all of its agents. An agent may
     run meanwhile; nothing is changed.
@@ -36,7 +36,7 @@ def ledger(place: Path, delta: float, verify: bool, as_json: bool) -> None:
     advanced  holds but for probability δ, by advanced composition
     tight     the same by privacy-loss distributions: the smallest that is true
     paper     what the paper claims for so many trials, for comparison
-    """
+    """  # noqa: D301 - click looks for the character \b, which a raw string does not have
     if not LEAST_DELTA <= delta < 1:
         raise SettingsError(f"--delta must lie in [{LEAST_DELTA:g}, 1), got {delta}")
     if (place / AGENTS).is_dir():

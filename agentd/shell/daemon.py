@@ -118,6 +118,8 @@ async def _attend_keeping(
         log = log.bind(run=welcome.run.hex())
         agent = assemble(settings, welcome, kept)
         keeping.join(agent, welcome)
+        if agent.policy.ledger is not None and settings.state is None and settings.seed is None:
+            log.warning("the privacy ledger is in memory only and begins anew after a restart; --state DIR keeps it")
         link.introduce(run=welcome.run, arms=welcome.arms, incarnation=agent.incarnation, round_=agent.trial)
         watch = _watch_for_faults(settings, link, log)
         log.info("joined", trial=agent.trial, arms=welcome.arms, algorithm=settings.algorithm)
