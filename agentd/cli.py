@@ -22,6 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 VERBS = {
     "agent": ("agentd.commands.agent:agent", "Run one agent (the default: agentd --id 3 --peers …)."),
+    "audit": ("agentd.commands.audit:audit", "Try to refute the privacy that an algorithm claims."),
     "bench": ("agentd.commands.bench:bench", "Measure this machine."),
     "chaos": ("deploy.chaos_cli:chaos", "Break things in a running testbed on purpose."),
     "compose": ("deploy.compose_cli:compose", "Print a testbed as a docker-compose.yml."),

@@ -27,6 +27,15 @@ ALLOWED = {
         "agentd.shell.logs",
     },
     "agentd.shell": {"agentd.core", "agentd.wire", "agentd.shell", "agentd.errors", "agentd.settings"},
+    "agentd.audit": {
+        "agentd.core",
+        "agentd.wire",
+        "agentd.audit",
+        "agentd.errors",
+        "agentd.settings",
+        "agentd.shell.journal",
+        "agentd.shell.keeping",
+    },
     "agentd.simulate": {"agentd.core", "agentd.wire", "agentd.simulate", "agentd.environment", "agentd.errors"},
     "topology": {"topology"},
 }

@@ -20,7 +20,10 @@ BLOCKS = [
     for block in re.findall(r"```console\n(.*?)```", README, flags=re.DOTALL)
 ]
 MAKE = {"make demo", "make test"}
-LESS_TO_DO = {"agentd experiment": " --trials 2 --agents 24 --edge-probability 0.3 --rounds 40"}
+LESS_TO_DO = {
+    "agentd experiment": " --trials 2 --agents 24 --edge-probability 0.3 --rounds 40",
+    "agentd audit": " --runs 200",
+}
 """What is added to commands that take minutes."""
 
 

@@ -83,6 +83,13 @@ class Journal:
                 raise
         return journal
 
+    @classmethod
+    def over(cls, database: sqlite3.Connection, about: Mapping[str, Any]) -> Self:
+        """Take up a database that nobody else can reach, such as one in memory; there is no lock, so never close it."""
+        journal = cls(Path(":memory:"), database, -1, about)
+        journal._take_up()
+        return journal
+
     def join(self, trial: int, policy: Keepable, **about: Any) -> None:
         """Say what is known now: run, arms, incarnation; what is on disk must agree, an empty place is filled.
 

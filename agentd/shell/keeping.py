@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from structlog.typing import FilteringBoundLogger
 
@@ -63,8 +63,8 @@ class Keeping:
         """Write down what is about to leave; stop here if the budget is spent and the operator wants that."""
         policy = agent.policy
         if self._journal is not None:
-            assert isinstance(policy, Keepable)  # noqa: S101
-            self._journal.commit(agent.trial, policy, agent.prepared)
+            # Seen to when the run was joined; asking a protocol in every round costs as much as the rest of this.
+            self._journal.commit(agent.trial, cast("Keepable", policy), agent.prepared)
         if policy.ledger is not None and policy.ledger.refused and not self._said:
             self._say_spent(agent.trial, policy.ledger.epsilon_one_reward())
 

@@ -1,0 +1,171 @@
+"""The same run with deaths: an agent that loses its process between choosing, drawing, committing and sending.
+
+The journal, its SQL, its digests and the way back from it are the daemon's own. What differs by how an agent dies:
+
+- `record_restarts` here, for the bulk. The database is SQLite in memory, and a death is simulated: an exception at a
+  random edge drops the agent, its journal and its open transaction, and a new agent takes up what was committed. That
+  tests the order of draw, commit and send and the way back, twenty thousand times. It does not test that a disk keeps
+  what it was told to keep.
+- `record_killed` in `killed.py`, for some hundreds. Each life is a process of its own that ends by SIGKILL, on a real
+  state directory with SQLite's write-ahead log and synchronous FULL.
+
+The adversary chooses when the agent dies: at its first release, and once more there or at a random
+trial, unless it passed that place already.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+import structlog
+
+from agentd.audit.case import TARGET, Case
+from agentd.audit.faults import noise_of
+from agentd.audit.transcript import Stage, Transcript, make_agent
+from agentd.core.agent import Agent
+from agentd.core.kept import resume
+from agentd.core.message import Batch
+from agentd.core.policy.base import Keepable
+from agentd.core.privacy.laplace import Noise
+from agentd.settings import AgentSettings
+from agentd.shell.journal import Journal
+from agentd.shell.keeping import Keeping, require_up_to_date, whose
+from agentd.wire.environment import Welcome
+
+EDGES = (
+    "before the intent",
+    "after the intent",
+    "after the pull",
+    "after the draw",
+    "before the commit",
+    "within the commit",
+    "after the commit",
+    "after the send",
+)
+"""Where an agent may die. Where messages are sent before they are committed, "before the commit" is after the send."""
+
+
+class Killed(Exception):
+    """The simulated process is gone."""
+
+
+class Reaper:
+    """Ends the agent when it passes the edge that comes next in a plan of (trial, edge)."""
+
+    def __init__(self, plan: list[tuple[int, str]]) -> None:
+        self.plan = plan
+        self.trial = 0
+
+    def at(self, edge: str) -> None:
+        """Pass an edge, or die there."""
+        while self.plan and self.plan[0][0] < self.trial:
+            self.plan.pop(0)
+        if self.plan and self.plan[0] == (self.trial, edge):
+            self.plan.pop(0)
+            self.kill()
+
+    def kill(self) -> None:
+        """Drop the process."""
+        raise Killed
+
+
+class DeadlyJournal(Journal):
+    """The journal, with a death within its commit."""
+
+    reaper: Reaper | None = None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with super()._transaction():
+            yield
+            if self.reaper is not None:
+                self.reaper.at("within the commit")
+
+    def intend(self, trial: int, arm: int) -> None:
+        """As ever; this is not the commit."""
+        reaper, self.reaper = self.reaper, None
+        super().intend(trial, arm)
+        self.reaper = reaper
+
+    def commit(self, trial: int, policy: Keepable, said: Batch | None) -> None:
+        """As ever, with deaths before and after."""
+        assert self.reaper is not None  # noqa: S101 - joining is over
+        self.reaper.at("before the commit")
+        super().commit(trial, policy, said)
+        self.reaper.at("after the commit")
+
+
+def deaths(case: Case, side: int, number: int, release: int) -> list[tuple[int, str]]:
+    """When the agent of one run dies; `release` is the trial of its first release."""
+    chance = random.Random(f"{case.seed}/{side}/{number}")
+    again = release if chance.random() < 0.5 else chance.randint(1, case.trials)
+    return [(trial, chance.choice(EDGES)) for trial in sorted([release, again])]
+
+
+def record_restarts(case: Case, side: int, number: int, release: int) -> Transcript:
+    """One run with simulated deaths."""
+    chance, stage = noise_of(case, side, number), Stage(case, side)
+    reaper = Reaper(deaths(case, side, number, release))
+    database = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        while True:
+            try:
+                journal = DeadlyJournal.over(database, whose(settings_of(case)))
+                return stage.transcript(live(stage, journal, reaper, chance.target), chance.twin)
+            except Killed:
+                if database.in_transaction:
+                    database.rollback()  # what SQLite itself does with the log of a process that died
+                stage.reconnect()
+    finally:
+        database.close()
+
+
+def live(stage: Stage, journal: DeadlyJournal, reaper: Reaper, noise: Noise) -> Agent:
+    """One life: take up the state, go on to the last trial, or die on the way."""
+    case = stage.case
+    agent = make_agent(case, noise)
+    counted = len(stage.pulled)
+    if journal.kept is not None:
+        require_up_to_date(journal.kept, counted, "the audit")
+        resume(agent, journal.kept, counted, noise)
+    keeping = Keeping(settings_of(case), journal, structlog.get_logger())
+    keeping.join(agent, Welcome(bytes(8), case.arms, 0.0, 1.0, 0, counted + 1))
+    journal.reaper = reaper
+    while agent.trial < case.trials:
+        _trial(stage, agent, keeping, reaper)
+    if left := agent.outbox():  # back after its last commit: that message may not have left
+        stage.publish(agent, left)
+    return agent
+
+
+def _trial(stage: Stage, agent: Agent, keeping: Keeping, reaper: Reaper) -> None:
+    reaper.trial = agent.trial + 1
+    stage.deliver(agent)
+    reaper.at("before the intent")
+    arm = keeping.before_pull(agent)
+    reaper.at("after the intent")
+    reward = stage.pull(agent.trial + 1, arm)
+    reaper.at("after the pull")
+    agent.observe(reward)
+    reaper.at("after the draw")
+    if stage.case.fault == "redrawn-noise":
+        stage.publish(agent, [agent.prepared] if agent.prepared is not None else [])
+    keeping.before_sending(agent)
+    stage.publish(agent, agent.outbox())
+    reaper.at("after the send")
+
+
+@lru_cache(maxsize=8)
+def settings_of(case: Case) -> AgentSettings:
+    """What the daemon of such an agent would have been told; the addresses are never used."""
+    return AgentSettings(
+        id=TARGET,
+        listen="tcp://127.0.0.1:1",
+        environment="tcp://127.0.0.1:2",
+        algorithm=case.algorithm,
+        epsilon=case.epsilon,
+    )
