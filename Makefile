@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # One BLAS thread per process: agents and parallel trials are processes already, more threads only fight for cores.
 export OPENBLAS_NUM_THREADS := 1
+# Many tests wait for processes, containers and timeouts, so there are more workers than cores.
+WORKERS ?= $(shell echo $$((1 + $$(nproc))))
 
 .PHONY: demo test lint format bench clean help
 
@@ -27,7 +29,7 @@ demo: $(VENV)/.ready-run  ## run the main job once, on this machine, with no oth
 	@$(BIN)/agentd demo
 
 test: $(VENV)/.ready-dev  ## run all tests; the coverage floor of core/ and topology/ is part of it
-	@$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report= $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report= --durations=15 $(ARGS)
 	@$(BIN)/python -m coverage report --include='agentd/core/*,topology/*' --fail-under=98
 
 lint: $(VENV)/.ready-dev  ## formatting, lint and types
