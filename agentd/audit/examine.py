@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -16,6 +18,7 @@ import numpy as np
 
 from agentd.audit.case import Case
 from agentd.audit.distinguish import CONFIDENCE, Finding, Table, distinguish
+from agentd.audit.faults import SHOWN_BY_ONE
 from agentd.audit.features import TOLD_TWICE, columns, features, first_releases
 from agentd.audit.killed import record_killed
 from agentd.audit.restart import record_restarts
@@ -28,6 +31,8 @@ SIGNIFICANCE = 1e-6
 """A case is violated when chance alone would say so less often than this."""
 BLOCK = 250
 """Runs that a worker makes at once."""
+REAL_BLOCK = 25
+"""The same where each run takes processes."""
 _SEARCHED = 4000
 """Trials within which the releases that the audit looks at must come."""
 _REHEARSALS = 8
@@ -83,18 +88,32 @@ Done = tuple[int, int, Table, float]
 
 def rehearsed(case: Case) -> tuple[Case, int]:
     """The case with as many trials as it needs, if it does not say, and the trial of its first release."""
-    sealed = ALGORITHMS[case.algorithm].tells is Kind.SEALED
-    wanted = 1 if case.restart else 2 if sealed and case.adversary else case.arms
+    wanted = _releases_wanted(case)
     plain = replace(case, restart=False, trials=8 * case.arms)
     while plain.trials <= _SEARCHED:
         releases = [first_releases(plain, record(plain, run % 2, run)) for run in range(_REHEARSALS)]
         if all(len(trials) >= wanted for trials in releases):
             enough = 1 + max(trials[wanted - 1] for trials in releases)
+            if not _is_sealed(case):  # the paper's algorithms choose by what they know only after a round robin
+                enough = max(enough, case.arms * math.ceil(1 / case.epsilon) + 1)
             return replace(case, trials=case.trials or enough), releases[0][0]
         plain = replace(plain, trials=2 * plain.trials)
     raise SettingsError(
         f"with ε = {case.epsilon:g} nothing is released within {_SEARCHED} trials; audit a larger --epsilon"
     )
+
+
+def _releases_wanted(case: Case) -> int:
+    """How many releases a run must hold to show everything: the fewer, the more runs in the same time."""
+    if not _is_sealed(case):
+        return case.arms
+    if case.restart or case.fault in SHOWN_BY_ONE:
+        return 1
+    return 2 if case.adversary else case.arms  # a quiet neighbour sees a choice only when all arms are known
+
+
+def _is_sealed(case: Case) -> bool:
+    return ALGORITHMS[case.algorithm].tells is Kind.SEALED
 
 
 def work(block: Block) -> Done:
@@ -116,10 +135,9 @@ def _recorded(case: Case, side: int, number: int, release: int, *, real: bool) -
 
 def blocks(case: Case, release: int, runs: int, *, real: bool) -> list[Block]:
     """All work of a case, in portions."""
+    size = REAL_BLOCK if real else BLOCK
     return [
-        (case, release, side, first, min(BLOCK, runs - first), real)
-        for first in range(0, runs, BLOCK)
-        for side in (0, 1)
+        (case, release, side, first, min(size, runs - first), real) for first in range(0, runs, size) for side in (0, 1)
     ]
 
 
@@ -145,15 +163,24 @@ def workers(processes: int) -> Iterator[Workers]:
         yield Workers(None)
         return
     context = multiprocessing.get_context("forkserver")
-    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_begin)
     try:
         yield Workers(pool)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to everybody; it is the parent's to handle
+def _begin() -> None:
+    """In every worker: leave interrupts to the parent, which a terminal sends to everybody, and die with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_outlive_nobody, daemon=True).start()
+
+
+def _outlive_nobody() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def default_processes() -> int:

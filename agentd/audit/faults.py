@@ -30,6 +30,9 @@ FAULTS = {
 }
 """What can be planted into sealed, by name. What raw counts give away, private-ucb shows without help."""
 
+SHOWN_BY_ONE = {"no-noise", "half-noise", "float-noise", "shared-seed"}
+"""Faults that show in a single release."""
+
 
 class NoNoise:
     """No noise at all."""

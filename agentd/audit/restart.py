@@ -9,8 +9,8 @@ The journal, its SQL, its digests and the way back from it are the daemon's own.
 - `record_killed` in `killed.py`, for some hundreds. Each life is a process of its own that ends by SIGKILL, on a real
   state directory with SQLite's write-ahead log and synchronous FULL.
 
-The adversary chooses when the agent dies: at its first release, and once more there or at a random
-trial, unless it passed that place already.
+The adversary chooses when the agent dies: at its first release, and in half of the runs once more,
+there or at a random trial, unless it has passed that place already.
 """
 
 from __future__ import annotations
@@ -102,8 +102,10 @@ class DeadlyJournal(Journal):
 def deaths(case: Case, side: int, number: int, release: int) -> list[tuple[int, str]]:
     """When the agent of one run dies; `release` is the trial of its first release."""
     chance = random.Random(f"{case.seed}/{side}/{number}")
-    again = release if chance.random() < 0.5 else chance.randint(1, case.trials)
-    return [(trial, chance.choice(EDGES)) for trial in sorted([release, again])]
+    trials = [release]
+    if chance.random() < 0.5:
+        trials.append(release if chance.random() < 0.5 else chance.randint(1, case.trials))
+    return [(trial, chance.choice(EDGES)) for trial in sorted(trials)]
 
 
 def record_restarts(case: Case, side: int, number: int, release: int) -> Transcript:

@@ -13,7 +13,7 @@ from agentd.audit.case import AUDITABLE, Case
 from agentd.audit.distinguish import CONFIDENCE
 from agentd.audit.examine import SIGNIFICANCE, Verdict, Workers, blocks, default_processes, examine, workers
 from agentd.audit.faults import FAULTS
-from agentd.audit.matrix import Entry, matrix
+from agentd.audit.matrix import REAL_DEATHS, Entry, matrix
 from agentd.commands.options import FROM_ENVIRONMENT
 from agentd.commands.progress import progress
 from agentd.core.chance import SEED_LIMIT
@@ -21,6 +21,7 @@ from agentd.core.message import MAX_ARMS
 from agentd.errors import SettingsError
 from agentd.rundir import finite
 
+RUNS = 20_000
 _LEAST_RUNS = 100
 
 
@@ -28,7 +29,7 @@ _LEAST_RUNS = 100
 @click.option("--algorithm", type=click.Choice(AUDITABLE), default="sealed", show_default=True, help="What to audit.")
 @click.option("--epsilon", type=float, default=1.0, show_default=True, help="The agent's --epsilon.")
 @click.option("--arms", type=int, default=2, show_default=True, help="Arms of the bandit.")
-@click.option("--runs", type=int, default=20_000, show_default=True, help="Runs of each of the two inputs.")
+@click.option("--runs", type=int, help=f"Runs of each of the two inputs.  [default: {RUNS}; {REAL_DEATHS} with --kill]")
 @click.option("--trials", type=int, help="Trials of a run.  [default: until releases and a choice from them are seen]")
 @click.option(
     "--adversary/--no-adversary",
@@ -38,14 +39,14 @@ _LEAST_RUNS = 100
 )
 @click.option("--restart", is_flag=True, help="Let the agent die and come back from its journal in mid-run.")
 @click.option(
-    "--kill", is_flag=True, help="The same with processes, SIGKILL and a disk: slow; use a few hundred --runs."
+    "--kill", is_flag=True, help="The same with processes, SIGKILL and a disk, which takes a tenth of a second per run."
 )
 @click.option("--fault", type=click.Choice(list(FAULTS)), help="Plant a fault into sealed, to see it found.")
 @click.option("--all", "everything", is_flag=True, help="Every fault and every situation, against what must come out.")
 @click.option("--processes", type=int, help="Processes that work.  [default: one per core]")
 @click.option("--seed", type=int, help="Of decision coins and moments of death. Noise has none: it is the agent's own.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def audit(everything: bool, runs: int, processes: int | None, kill: bool, as_json: bool, **flags: Any) -> int:
+def audit(everything: bool, runs: int | None, processes: int | None, kill: bool, as_json: bool, **flags: Any) -> int:
     """Try to refute the privacy that an algorithm claims.
 
     Many runs of a real agent on two inputs that differ in one reward, 0 or 1; everything that it publishes, byte by
@@ -62,6 +63,7 @@ def audit(everything: bool, runs: int, processes: int | None, kill: bool, as_jso
     Exit code 0: holds (with --all: everything as expected); 1: violated, or not as expected.
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
     seed = flags.pop("seed")
+    runs = runs if runs is not None else REAL_DEATHS if kill and not everything else RUNS
     case = _case(seed=secrets.randbits(63) if seed is None else seed, kill=kill, **flags)
     _require(case, runs, processes)
     entries = matrix(case.epsilon, case.seed) if everything else [Entry(case.name, case, False, kill)]
@@ -136,8 +138,12 @@ def _line(entry: Entry, verdict: Verdict) -> str:
     event = verdict.findings[0].event if verdict.findings and verdict.violated else ""
     return (
         f"{entry.name:<28}{_word(entry.violated):<10}{_word(verdict.violated):<10}{verdict.claimed:>9.3g} "
-        f"{verdict.epsilon:>9.3g} {verdict.p:>9.1e} {verdict.runs:>6} {verdict.wall_s:>5.0f}  {event}{mark}"
+        f"{verdict.epsilon:>9.3g} {_chance(verdict.p):>9} {verdict.runs:>6} {verdict.wall_s:>5.0f}  {event}{mark}"
     )
+
+
+def _chance(p: float) -> str:
+    return f"{p:.2g}" if p >= 1e-300 else "<1e-300"
 
 
 def _report(verdict: Verdict) -> str:
@@ -146,14 +152,14 @@ def _report(verdict: Verdict) -> str:
     lines = [
         f"{_word(verdict.violated)}: {case.name}" + (f", planted: {FAULTS[case.fault]}" if case.fault else ""),
         f"claimed ε {verdict.claimed:.4g}; proved at least {verdict.epsilon:.4g} ({CONFIDENCE:.0%} confidence); "
-        f"p = {verdict.p:.2g} (violated below {SIGNIFICANCE:g})",
+        f"p = {_chance(verdict.p)} (violated below {SIGNIFICANCE:g})",
         f"{verdict.runs} runs of each input, {case.trials} trials each, {verdict.wall_s:.0f} s",
     ]
     if case.restart:
         lines.append(f"runs in which a release was noised twice: {verdict.noised_twice}")
     lines += ["", f"{'seen in':<13}{'reward 0':>9}{'reward 1':>9} of{verdict.findings[0].runs:>6}  event"]
     lines += [
-        f"{f.family:<13}{f.counts[0]:>9}{f.counts[1]:>9}{'':>9}  {f.event} (ε ≥ {f.epsilon:.3g}, p = {f.p:.2g})"
+        f"{f.family:<13}{f.counts[0]:>9}{f.counts[1]:>9}{'':>9}  {f.event} (ε ≥ {f.epsilon:.3g}, p = {_chance(f.p)})"
         for f in verdict.findings
     ]
     return "\n".join(lines)
