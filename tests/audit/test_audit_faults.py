@@ -13,7 +13,7 @@ import pytest
 from agentd.audit import restart
 from agentd.audit.case import TARGET, Case
 from agentd.audit.distinguish import Table, choose, distinguish
-from agentd.audit.examine import Verdict, Workers, examine
+from agentd.audit.examine import Verdict, Workers, examine, rehearsed
 from agentd.audit.features import Column, columns, features
 from agentd.audit.transcript import record
 from agentd.core.message import Kind
@@ -54,6 +54,12 @@ def test_private_ucb_is_violated_at_the_total_that_its_ledger_holds(adversary: b
     assert verdict.violated
     assert verdict.claimed > 1.6
     assert {"counts", "arms"} <= {finding.family for finding in verdict.findings if finding.p < 1e-6}
+
+
+def test_private_ucb_is_watched_until_it_chooses_by_what_it_knows() -> None:
+    """At a rate of 0.1 it plays in turns for 20 trials; the audit must look further than that."""
+    assert rehearsed(Case("private-ucb", 0.1))[0].trials > 20
+    assert rehearsed(Case("private-ucb", restart=True))[0].trials > 2
 
 
 def test_noise_that_is_drawn_again_after_a_restart_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
