@@ -179,6 +179,8 @@ class Supervisor:
         """A process ended."""
         if code:
             self._note(f"{name}: {why}{', and will be started again' if returns else ''}")
+            self._next_look = 0.0
+            self._look()  # whether all agents run already decides what this death means
         self._do(self._life.ended(name, code, why, time.monotonic(), returns=returns))
 
     def failed(self, why: str) -> None:

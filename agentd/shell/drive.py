@@ -32,7 +32,7 @@ class Reporter:
     def __init__(self, report: Callable[[], None], log: FilteringBoundLogger) -> None:
         self._report = report
         self._log = log
-        self._due = time.monotonic() + REPORT_EVERY_S
+        self._due = time.monotonic()  # the first round is told at once: a testbed is ready when all have had one
 
     def tick(self, trial: int) -> None:
         """Report if it is time; leave a milestone in the log now and then."""

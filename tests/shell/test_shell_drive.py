@@ -126,7 +126,7 @@ class TestOwnClock:
 
 
 class TestReporter:
-    def test_it_reports_every_other_second(self, log: FilteringBoundLogger, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_it_reports_at_once_and_then_every_other_second(self, log: FilteringBoundLogger, monkeypatch: pytest.MonkeyPatch) -> None:
         now = [100.0]
         monkeypatch.setattr("agentd.shell.drive.time", SimpleNamespace(monotonic=lambda: now[0]))
         reports: list[float] = []
@@ -134,7 +134,7 @@ class TestReporter:
         for tenth in range(66):
             now[0] = 100 + tenth / 10
             reporter.tick(1)
-        assert reports == [102.0, 104.0, 106.0]
+        assert reports == [100.0, 102.0, 104.0, 106.0]
 
     def test_it_leaves_a_milestone_every_hundred_trials(self, reporter: Reporter, log_file: Path) -> None:
         for trial in range(1, 301):
