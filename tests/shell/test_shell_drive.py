@@ -126,7 +126,9 @@ class TestOwnClock:
 
 
 class TestReporter:
-    def test_it_reports_at_once_and_then_every_other_second(self, log: FilteringBoundLogger, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_it_reports_at_once_and_then_every_other_second(
+        self, log: FilteringBoundLogger, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         now = [100.0]
         monkeypatch.setattr("agentd.shell.drive.time", SimpleNamespace(monotonic=lambda: now[0]))
         reports: list[float] = []
