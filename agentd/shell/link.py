@@ -2,8 +2,8 @@
 
 Waiting is blocking, in short slices, on purpose. Field measurements: in a lockstep of 200 processes on two cores an
 event loop that is woken for every frame reaches a third of the rounds of a loop that simply blocks on the sockets it
-needs. An agent in lockstep has nothing to do until its round is complete, so it blocks; between slices, and a few times
-a second, the event loop runs, so that signals and timers are hardly late. The neighbour that came last in the round
+needs. An agent in lockstep has nothing to do until its round is complete, so it blocks; between slices, and once a
+second, the event loop runs, so that signals and timers are hardly late. The neighbour that came last in the round
 before is waited for first: when it is there, the others mostly are, and the process was woken once.
 """
 
@@ -40,7 +40,7 @@ EVENTS_AT_ONCE = 1024
 """Subscriptions looked at before something else is done; whoever subscribes without end must not keep us here."""
 FRAME_OVERHEAD_BYTES = 1024
 """What even the smallest frame with a message in it takes up in memory, about."""
-BREATHE_EVERY_S = 0.4
+BREATHE_EVERY_S = 1.0
 """How often the event loop runs while rounds follow each other without waiting."""
 RECONNECT_EVERY_S = 2.0
 """How often neighbours that are down are connected to anew; each time their address is looked up again."""
