@@ -26,6 +26,8 @@ from agentd.simulate.spec import Network
 
 ALGORITHM = "private-ucb"
 GAMMA = 2
+WARM_UP = 100
+"""Rounds before the clock runs, as the bare loop's clock runs from its barrier on; a milestone of the log."""
 FLAT_AGENTS = 20
 FLAT_ROUNDS = 2200
 _PRELOADED = ["numpy", "zmq", "msgpack", "structlog", "agentd.bench.bare"]
@@ -37,14 +39,15 @@ FreePorts = Callable[[int], list[int]]
 def bench_lockstep(
     network: Network, graph_file: Path, free_ports: FreePorts, *, rounds: int, repetitions: int, say: Say
 ) -> dict[str, Any]:
-    """Rounds per second of agents and of the bare loop, start-up time and memory per agent."""
+    """Rounds per second of agents and of the bare loop once they run, start-up time and memory per agent."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOADED)
     ours: list[_Run] = []
     bare: list[float] = []
     for repetition in range(1, repetitions + 1):
         say(f"repetition {repetition} of {repetitions}: {network.agents} agents, {rounds} rounds of {ALGORITHM}")
-        ours.append(_testbed(["--topology", str(graph_file), "--gamma", str(GAMMA), "--rounds", str(rounds)]))
+        flags = ["--topology", str(graph_file), "--gamma", str(GAMMA), "--rounds", str(WARM_UP + rounds)]
+        ours.append(_testbed(flags))
         say(f"  {ours[-1].rounds_per_s:.2f} rounds/s; now the bare loop")
         bare.append(_bare(context, network, free_ports(network.agents), ours[-1], rounds))
         say(f"  {bare[-1]:.2f} rounds/s")
@@ -81,8 +84,8 @@ class _Run:
         done = next(when for what, _, when in first if what == "done")
         trials = next(trial for what, trial, _ in first if what == "done")
         self.ready_s = ready - started
-        self.rounds_per_s = trials / (done - ready)
         self.milestones = {trial: when for what, trial, when in first if what == "progress"}
+        self.rounds_per_s = (trials - WARM_UP) / (done - self.milestones[WARM_UP])
         self.lost = sum(what == "neighbour down" for lines in events.values() for what, _, _ in lines)
         self.pss_mb = median(pss for pss, _ in memory) if memory else 0.0
         self.rss_mb = median(rss for _, rss in memory) if memory else 0.0
