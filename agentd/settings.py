@@ -239,7 +239,7 @@ class AgentSettings:
     """Faults to inject into the links, looked for while the agent runs; None: there are none."""
     log_level: str = "info"
     health_file: str | None = None
-    """Where to say every second how it goes, for `agentd health`; None: nowhere."""
+    """Where to say with every report how it goes, for `agentd health`; None: nowhere."""
 
     def __post_init__(self) -> None:
         if faults := list(self._faults()):

@@ -4,8 +4,8 @@ Records instead of bare columns: numpy reads a field of a record as a strided co
 one message stays one run of bytes, which is what its origin signs.
 
 On frames of a few dozen messages the number of numpy calls is the cost, hardly the number of messages. So the records
-of all frames at hand are joined and read at once. Reading field by field is
-faster than casting a whole record dtype; 64-bit columns would be free to read, but make a frame 1.6 times as long.
+of all frames at hand are joined and read at once. Reading field by field is faster than casting a whole record dtype;
+64-bit columns would be free to read, but make a frame 1.6 times as long.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def test_a_failed_command_raises_its_last_words(programs: Path) -> None:
 
 
 def test_a_command_that_hangs_is_ended_and_said_to_hang(programs: Path) -> None:
-    put(programs, "docker", "import time; time.sleep(60)")
+    put(programs, "docker", "import signal; signal.pause()")
     with pytest.raises(DockerFailed, match=r"did not end within 0\.2 s"):
         Docker(str(programs / "docker"), "1", "1").run(["info"], timeout_s=0.2)
 

@@ -15,6 +15,19 @@ AGENTD = [sys.executable, "-m", "agentd"]
 PATIENCE_S = 120.0
 """Longer than anything takes, even on a machine that is busy with other tests."""
 
+CONTRACT = {
+    "manifest.json",
+    "topology.json",
+    "plan.json",
+    "pulls.npz",
+    "regret.csv",
+    "regret.svg",
+    "summary.json",
+    "testbed.json",
+    "logs",
+}
+"""What every run directory of a testbed holds."""
+
 
 def until(happened: Callable[[], Any]) -> Any:
     """Look until something is so; what it was. Fails when it never is."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from container_image import docker_or_skip
-from running_testbeds import PATIENCE_S, agentd, agentd_json, read_json, start, until
+from running_testbeds import CONTRACT, PATIENCE_S, agentd, agentd_json, read_json, start, until
 
 from agentd.commands.scenario import make_scenario
 from agentd.settings import TestbedSettings
@@ -36,16 +36,6 @@ SMALL = ("--agents", "4", "--edge-probability", "0.7", "--rounds", "40", "--seed
 PATIENT = ("--round-timeout", "60")
 """On a busy machine a round may take long; one that goes on without a neighbour is no longer the simulation's."""
 ENDLESS = ("--agents", "3", "--edge-probability", "1", "--rounds", "100000", "--round-timeout", "1")
-CONTRACT = {
-    "manifest.json",
-    "topology.json",
-    "plan.json",
-    "pulls.npz",
-    "regret.csv",
-    "regret.svg",
-    "summary.json",
-    "logs",
-}
 
 
 @pytest.fixture

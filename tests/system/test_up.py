@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from running_testbeds import PATIENCE_S, agentd, agentd_json, nothing_runs, pids_of, read_json, start, until
+from running_testbeds import CONTRACT, PATIENCE_S, agentd, agentd_json, nothing_runs, pids_of, read_json, start, until
 
 from agentd.commands.scenario import make_scenario
 from agentd.settings import TestbedSettings
@@ -25,17 +25,6 @@ from deploy.testbed import carry_out, prepare
 pytestmark = pytest.mark.system
 
 ENDLESS = ("--agents", "4", "--edge-probability", "1", "--rounds", "100000", "--round-timeout", "1")
-CONTRACT = {
-    "manifest.json",
-    "topology.json",
-    "plan.json",
-    "pulls.npz",
-    "regret.csv",
-    "regret.svg",
-    "summary.json",
-    "testbed.json",
-    "logs",
-}
 
 
 @pytest.fixture(autouse=True)

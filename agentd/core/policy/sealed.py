@@ -20,9 +20,10 @@ Why it is private. Fix everything but one reward of one agent, and let an observ
 4. So the ratio of the two probabilities is at most e^ε for every transcript: pure ε-differential privacy, whatever γ, T
    and M are. By group privacy r rewards of one person cost r·ε.
 
-What the code keeps to make this true: rewards are clamped as they are added; the open sum is read in one place only,
-`OpenBatch.seal`; nothing ever flushes an open batch, also not at the end; noise and decision coins have separate
-sources. A liar's batches hold what it tells, so it believes its own lies: it has no other data.
+What the code keeps to make this true: rewards are clamped as they are added; the open sum is released in one place
+only, `OpenBatch.seal` (the agent's journal keeps it too, on the agent's own disk); nothing ever flushes an open batch,
+also not at the end; noise and decision coins have separate sources. A liar's batches hold what it tells, so it believes
+its own lies: it has no other data.
 """
 
 from __future__ import annotations
