@@ -27,7 +27,7 @@ class MakeLink(Protocol):
 
 
 class MakePeer(Protocol):
-    def __call__(self, own: int, other: int) -> Peer: ...
+    def __call__(self, own: int, other: int, *, hears: int | None = ...) -> Peer: ...
 
 
 class Addresses:
@@ -103,8 +103,8 @@ def make_link(context: Context, addresses: Addresses, log: FilteringBoundLogger)
 def make_peer(context: Context, addresses: Addresses) -> Iterator[MakePeer]:
     made: list[Peer] = []
 
-    def make(own: int, other: int) -> Peer:
-        peer = Peer(context, own, other, listen=addresses[own], hears=addresses[other])
+    def make(own: int, other: int, *, hears: int | None = None) -> Peer:
+        peer = Peer(context, own, other, listen=addresses[own], hears=addresses[hears or other])
         made.append(peer)
         return peer
 

@@ -14,7 +14,7 @@ from agentd.commands.scenario import network_of
 from agentd.core.agent import Agent
 from agentd.core.checks import Continued
 from agentd.core.lies import Attack
-from agentd.core.message import Batch, Columns, Kind, Message, batch_of
+from agentd.core.message import Batch, Columns, Kind, Message, News, batch_of
 from agentd.core.policy import PolicySettings
 from agentd.environment.arms import Arms
 from agentd.simulate.engine import run_vector
@@ -115,6 +115,12 @@ def hops(shape: GraphShape) -> dict[int, dict[int, int]]:
     graph.add_nodes_from(range(nodes))
     graph.add_edges_from(edges)
     return {source: dict(found) for source, found in networkx.all_pairs_shortest_path_length(graph)}
+
+
+def news(batch: Batch, *rows: int, before: Batch | None = None) -> News:
+    """Messages as a policy is given them: of origins at these rows (or 0, 1, …), instead of what they said before."""
+    cells = np.zeros_like(batch.cells) if before is None else before.cells
+    return News(batch, np.array(rows or range(len(batch)), dtype=np.int64), cells, batch.cells - cells)
 
 
 class Overheard:

@@ -32,11 +32,19 @@ ALLOWED = {
         "agentd.wire",
         "agentd.audit",
         "agentd.errors",
+        "agentd.interrupts",
         "agentd.settings",
         "agentd.shell.journal",
         "agentd.shell.keeping",
     },
-    "agentd.simulate": {"agentd.core", "agentd.wire", "agentd.simulate", "agentd.environment", "agentd.errors"},
+    "agentd.simulate": {
+        "agentd.core",
+        "agentd.wire",
+        "agentd.simulate",
+        "agentd.environment",
+        "agentd.errors",
+        "agentd.interrupts",
+    },
     "topology": {"topology"},
 }
 """For each layer, the packages of ours that it may import."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from agentd.audit.transcript import Transcript, record
 from agentd.core.message import Kind
 from agentd.core.policy import ALGORITHMS
 from agentd.errors import SettingsError
+from agentd.interrupts import start_deaf
 
 SIGNIFICANCE = 1e-6
 """A case is violated when chance alone would say so less often than this."""
@@ -163,16 +163,16 @@ def workers(processes: int) -> Iterator[Workers]:
         yield Workers(None)
         return
     context = multiprocessing.get_context("forkserver")
-    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_begin)
+    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_die_with_parent)
     try:
+        start_deaf(pool)
         yield Workers(pool)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _begin() -> None:
-    """In every worker: leave interrupts to the parent, which a terminal sends to everybody, and die with it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _die_with_parent() -> None:
+    """In every worker, which would wait for work for ever."""
     threading.Thread(target=_outlive_nobody, daemon=True).start()
 
 

@@ -19,10 +19,23 @@ from agentd.core.checks import Checks
 from agentd.core.gossip import MAX_TURNS, WINDOW, Gossip
 from agentd.core.grid import UNIT
 from agentd.core.lies import Liar
-from agentd.core.message import MAX_AGENT_ID, MAX_INCARNATION, MAX_LIFETIME, MAX_TRIAL, Batch, Kind, by_kind, unsigned
+from agentd.core.message import (
+    MAX_AGENT_ID,
+    MAX_INCARNATION,
+    MAX_LIFETIME,
+    MAX_TRIAL,
+    TRIAL,
+    Batch,
+    Kind,
+    Single,
+    by_kind,
+    unsigned,
+)
 from agentd.core.origins import Origins
 from agentd.core.policy.base import Policy
 from agentd.core.privacy.sealing import Weighting
+
+_NOT_SIGNED = unsigned(1)
 
 
 class Agent:
@@ -51,6 +64,7 @@ class Agent:
         self.incarnation = incarnation
         self.trial = trial
         """The last trial whose reward is in; an agent that lost its state starts from where the environment says."""
+        self._own_head = np.array([[own, incarnation, 0, lifetime, lifetime]])
         self._origins = Origins(own)
         self._checks = Checks(arms, weighting)
         self._gossip = Gossip(self._origins, window=window)
@@ -107,8 +121,9 @@ class Agent:
             self._fresh = self._own_message(kind, body)
 
     def _own_message(self, kind: Kind, body: list[int]) -> Batch:
-        head = [self.own, self.incarnation, self.trial, self.lifetime, self.lifetime]
-        return Batch(kind, np.array([head]), np.array([body]), unsigned(1), sound=self.trial <= MAX_TRIAL)
+        head = self._own_head.copy()
+        head[0, TRIAL] = self.trial
+        return Batch(kind, head, Single(kind, body), _NOT_SIGNED, sound=self.trial <= MAX_TRIAL)
 
     def outbox(self) -> list[Batch]:
         """What the neighbours are to hear now, one batch per kind; asking again gives only what is new since."""
@@ -128,9 +143,8 @@ class Agent:
     def _take_in(self, batch: Batch) -> None:
         fresh, rows, renewed = self._gossip.hear(batch, self._checks)
         if len(renewed):
-            self._checks.forget(renewed)
-            self.policy.forget(renewed)
-        fresh, rows, honest = self._checks.continues(fresh, rows)
+            self.policy.forget(renewed, self._checks.forget(renewed))
+        news, honest = self._checks.continues(fresh, rows)
         self.heard += len(honest)
-        if len(fresh):
-            self.policy.learn(fresh, rows)
+        if len(news.batch):
+            self.policy.learn(news)

@@ -18,7 +18,6 @@ Memory is one body per origin and cumulative kind, and what each origin sealed o
 from __future__ import annotations
 
 from collections import Counter
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -31,9 +30,13 @@ from agentd.core.message import (
     MAX_LIFETIME,
     MAX_TRIAL,
     Batch,
+    Cells,
     Columns,
+    Held,
     Kind,
+    News,
     body_width,
+    cells_of,
 )
 from agentd.core.origins import grown
 from agentd.core.privacy.sealing import Weighting
@@ -54,6 +57,7 @@ class Checks:
         self._arms = arms
         self._sealed = SealedChecks(arms, weighting)
         self._history = {kind: _History(kind, arms) for kind in Kind if kind.cumulative}
+        self._examined: News | None = None
         self.dropped: Counter[str] = Counter()
 
     def judge(self, batch: Batch, latest_trial: int = MAX_TRIAL) -> Batch:
@@ -62,50 +66,65 @@ class Checks:
 
     def judge_heads(self, batch: Batch, latest_trial: int = MAX_TRIAL) -> Batch:
         """The rows an honest origin can have sent, going by their heads."""
-        if batch.body.shape[1] != body_width(batch.kind, self._arms):
+        if batch.width != body_width(batch.kind, self._arms):
             self.dropped["shape"] += len(batch)
             return batch.rows(np.zeros(len(batch), dtype=np.bool_))
         if not batch.sound:
             batch = self._keep(batch, _plausible_head(batch), "head")
-        if latest_trial < MAX_TRIAL and len(batch) and int(batch.trial.max()) > latest_trial:
+        newest = int(batch.trial.max(initial=0)) if batch.newest is None else batch.newest
+        if newest > latest_trial:
             batch = self._keep(batch, batch.trial <= latest_trial, "future")
         return batch
 
     def sift(self, batch: Batch) -> Batch:
         """The rows an honest origin can have sent, going by their bodies."""
-        return batch if not len(batch) else self._keep(batch, self._plausible_bodies(batch), "body")
+        return self._keep(batch, self._plausible_bodies(batch), "body") if len(batch) else batch
 
-    def finds_fine(self, batch: Batch) -> bool:
-        """Whether every body can be an honest one; nothing is counted."""
-        honest = self._plausible_bodies(batch)
-        return honest is None or bool(honest.all())
+    def finds_fine(self, batch: Batch, rows: Columns) -> bool:
+        """Whether every one can be honest, by itself and after what its origin (at `rows`) said; nothing is counted.
 
-    def _plausible_bodies(self, batch: Batch) -> Mask | None:
+        Of a cumulative kind, they must also be the news of as many origins, as they nearly always are. What was worked
+        out for the answer is kept for `continues`, which mostly comes next.
+        """
+        self._examined = None
+        history = self._history.get(batch.kind)
+        if history is None:
+            return _all(self._plausible_bodies(batch))
+        if len(batch.head):
+            self._examined = history.examine(batch, rows)
+        return self._examined is not None or not len(batch.head)
+
+    def _plausible_bodies(self, batch: Batch) -> Mask:
         if batch.kind is Kind.SEALED:
             return self._sealed.plausible(batch)
-        return _BODY_CHECKS[batch.kind](batch, self._arms)
+        if batch.kind is Kind.SAMPLE:
+            arm, reward = batch.body[:, 0], batch.body[:, 1]
+            return (arm >= 0) & (arm < self._arms) & (reward >= 0) & (reward <= UNIT)
+        return np.asarray(_BODIES[batch.kind](batch).all(axis=0))
 
     def continues(self, batch: Batch, rows: Columns) -> Continued:
         """Those of the new messages that continue what their origins (at `rows`) said before; they are remembered."""
+        examined, self._examined = self._examined, None
         if batch.kind is Kind.SAMPLE or not len(batch):
-            return Continued(batch, rows, batch)
+            return Continued(News(batch, rows), batch)
         if batch.kind is Kind.SEALED:
             honest = self._sealed.continued_by(batch, rows)
             batch, rows = self._keep(batch, honest, "history"), rows if honest.all() else rows[honest]
-            return Continued(batch, rows, batch)
-        honest, newest = self._history[batch.kind].continued_by(batch, rows)
-        if newest is None:  # as almost always: all of them honest, each the newest of its origin
-            return Continued(batch, rows, batch)
+            return Continued(News(batch, rows), batch)
+        history = self._history[batch.kind]
+        if examined is not None and examined.batch is batch:
+            history.note(examined)
+            return Continued(examined, batch)
+        honest, news = history.continued_by(batch, rows)
         self._count(honest, "history")
-        return Continued(batch.rows(newest), rows[newest], batch.rows(honest))
+        return Continued(news, batch.rows(honest))
 
-    def forget(self, rows: Columns) -> None:
-        """Hold nothing against origins that came back under a new incarnation."""
-        for history in self._history.values():
-            history.forget(rows)
+    def forget(self, rows: Columns) -> Held:
+        """Hold nothing against origins that came back under a new incarnation; tell what was held."""
+        return {kind: history.forget(rows) for kind, history in self._history.items()}
 
-    def _keep(self, batch: Batch, honest: Mask | None, reason: str) -> Batch:
-        if honest is None or honest.all():
+    def _keep(self, batch: Batch, honest: Mask, reason: str) -> Batch:
+        if _all(honest):
             return batch
         self._count(honest, reason)
         return batch.rows(honest)
@@ -118,59 +137,87 @@ class Checks:
 class Continued(NamedTuple):
     """What `Checks.continues` let pass."""
 
-    batch: Batch
-    """All of a kind whose messages count one by one; of a cumulative kind the newest of each origin."""
-    rows: Columns
-    """Their origins' rows in per-origin tables."""
+    news: News
+    """What the policy is to learn."""
     honest: Batch
     """All that passed, the outdated ones included."""
 
 
 class _History:
-    """The newest body per origin of one cumulative kind, against which newer ones are held."""
+    """The newest body per origin of one cumulative kind, against which newer ones are held.
+
+    In lockstep the same origins say something new in every round. What they said last is then kept as it came, and goes
+    into the table only when others come.
+    """
 
     def __init__(self, kind: Kind, arms: int) -> None:
+        self._fine = _FINE[kind]
         self._continue = _CONTINUES[kind]
         self._trial = np.zeros(0, dtype=np.int64)
-        self._body = np.zeros((0, body_width(kind, arms)), dtype=np.int64)
+        self._cells = cells_of(kind, np.zeros((0, body_width(kind, arms)), dtype=np.int64))
+        self._last: tuple[Batch, Columns] | None = None
 
-    def continued_by(self, batch: Batch, rows: Columns) -> tuple[Mask, NDArray[np.intp] | None]:
+    def examine(self, batch: Batch, rows: Columns) -> News | None:
+        """News, if each message is honest, by itself and as a continuation, and the only new one of its origin."""
+        if self._last is not None and self._last[1] is rows:
+            trial, before = self._last[0].trial, self._last[0].cells
+        else:
+            self._put_away()
+            if np.bincount(rows).max() > 1:
+                return None
+            self._make_room(rows)
+            trial, before = self._trial[rows], self._cells.take(rows, axis=2)
+        if not _all(batch.trial > trial):
+            return None
+        grown_by: Cells = batch.cells - before
+        return News(batch, rows, before, grown_by) if self._fine(batch, grown_by) else None
+
+    def note(self, news: News) -> None:
+        """Remember what was examined."""
+        self._last = news.batch, news.rows
+
+    def _put_away(self) -> None:
+        if self._last is not None:
+            batch, rows = self._last
+            self._trial[rows] = batch.trial
+            self._cells[:, :, rows] = batch.cells
+            self._last = None
+
+    def continued_by(self, batch: Batch, rows: Columns) -> tuple[Mask, News]:
         """Which are honest: pulls only grow, and a release that was not renewed keeps its value.
 
-        Also the newest of each origin, which is noted; None stands for "every one of them".
+        Also the newest of each origin, which is noted.
         """
-        self._make_room(int(rows.max()) + 1)
-        trial = batch.trial
-        newer = trial > self._trial[rows]
-        honest = self._continue(self._body[rows], batch.body)
-        if honest is None:
-            honest = newer  # nothing to hold against them; those that are not newer are honest anyway
-        eligible = honest & newer
-        if eligible.all():
-            np.maximum.at(self._trial, rows, trial)
-            eligible = self._trial[rows] == trial
-            if eligible.all():
-                self._body[rows] = batch.body
-                return eligible, None
-        honest = honest | ~newer
-        return honest, self._note_newest(batch, rows, (honest & newer).nonzero()[0])
-
-    def _note_newest(self, batch: Batch, rows: Columns, among: NDArray[np.intp]) -> NDArray[np.intp]:
+        self._put_away()
+        self._make_room(rows)
+        newer = batch.trial > self._trial[rows]
+        honest = self._continue(batch.cells - self._cells.take(rows, axis=2)).all(axis=0) | ~newer
+        among = (honest & newer).nonzero()[0]
         np.maximum.at(self._trial, rows[among], batch.trial[among])
         newest: NDArray[np.intp] = among[self._trial[rows[among]] == batch.trial[among]]
-        self._body[rows[newest]] = batch.body[newest]
-        return newest
+        batch, rows = batch.rows(newest), rows[newest]
+        before = self._cells.take(rows, axis=2)
+        news = News(batch, rows, before, batch.cells - before)
+        self.note(news)
+        return honest, news
 
-    def forget(self, rows: Columns) -> None:
-        """As if nothing had been heard of these origins."""
+    def forget(self, rows: Columns) -> Cells:
+        """As if nothing had been heard of these origins; what was."""
+        self._put_away()
         rows = rows[rows < len(self._trial)]
+        held = self._cells.take(rows, axis=2)
         self._trial[rows] = 0
-        self._body[rows] = 0
+        self._cells[:, :, rows] = 0
+        return held
 
-    def _make_room(self, size: int) -> None:
+    def _make_room(self, rows: Columns) -> None:
+        size = int(rows.max(initial=-1)) + 1
         if size > len(self._trial):
-            self._trial = grown(self._trial, 2 * size)
-            self._body = grown(self._body, 2 * size)
+            size += size // 8 + 8
+            self._trial = grown(self._trial, size)
+            room = np.zeros((*self._cells.shape[:2], size), dtype=np.int64)
+            room[:, :, : self._cells.shape[2]] = self._cells
+            self._cells = room
 
 
 _LEAST = np.array([0, 0, 1, 1, 1])
@@ -183,58 +230,82 @@ def _plausible_head(batch: Batch) -> Mask:
     return verdict
 
 
-def _released_body(batch: Batch, arms: int) -> Mask | None:
+def _released_body(batch: Batch) -> Mask:
     # As unsigned numbers, so that a negative one is far too large; and sums of pulls that are too many may wrap.
-    unsigned = batch.body.view(np.uint64)
-    now, at_release, noised = unsigned[:, 0::3], unsigned[:, 1::3], batch.body[:, 2::3]
-    fine = (now <= MAX_TRIAL) & (at_release <= now)
+    now, at_release, _ = batch.cells.view(np.uint64)
+    fine: Mask = now <= MAX_TRIAL
+    fine &= at_release <= now
     fine &= now <= at_release * MAX_GAP
+    fine &= _noise_is_plausible(at_release.astype(np.float64), batch.cells[2].astype(np.float64))
+    fine &= np.add.reduce(now, axis=0) <= batch.trial
+    return fine
+
+
+def _noise_is_plausible(at_release: NDArray[np.float64], noised: NDArray[np.float64]) -> Mask:
     # n^(3/4) rewards is the largest noise scale (v → 1.5), and the square root of a square root is cheap.
+    slack = np.sqrt(at_release)
+    slack *= at_release
+    np.sqrt(slack, out=slack)
+    slack *= NOISE_SCALES * UNIT
     middle = at_release * (UNIT / 2)
-    slack = np.sqrt(at_release * np.sqrt(at_release)) * (NOISE_SCALES * UNIT)
     slack += middle
-    fine &= abs(noised - middle) <= slack
-    return _every(fine, now @ _ones(arms) <= batch.trial)
-
-
-def _totals_body(batch: Batch, arms: int) -> Mask | None:
-    unsigned = batch.body.view(np.uint64)
-    pulls, total = unsigned[:, 0::2], unsigned[:, 1::2]
-    fine = (pulls <= MAX_TRIAL) & (total <= np.minimum(pulls, MAX_TRIAL) * UNIT)
-    return _every(fine, pulls @ _ones(arms) <= batch.trial)
-
-
-def _sample_body(batch: Batch, arms: int) -> Mask:
-    arm, reward = batch.body[:, 0], batch.body[:, 1]
-    verdict: Mask = (arm >= 0) & (arm < arms) & (reward >= 0) & (reward <= UNIT)
+    np.subtract(noised, middle, out=middle)
+    np.abs(middle, out=middle)
+    verdict: Mask = middle <= slack
     return verdict
 
 
-def _released_continues(before: Columns, after: Columns) -> Mask | None:
-    grown_by: Columns = after - before
-    renewed = grown_by[:, 1::3]
-    return _every((grown_by[:, 0::3] >= 0) & (renewed >= (grown_by[:, 2::3] != 0)))
+def _totals_body(batch: Batch) -> Mask:
+    pulls, total = batch.cells.view(np.uint64)
+    fine: Mask = pulls <= MAX_TRIAL
+    fine &= total <= np.minimum(pulls, MAX_TRIAL) * UNIT
+    fine &= np.add.reduce(pulls, axis=0) <= batch.trial
+    return fine
 
 
-def _totals_continue(before: Columns, after: Columns) -> Mask | None:
-    grown_by: Columns = after - before
-    more, paid = grown_by[:, 0::2], grown_by[:, 1::2]
-    return _every((paid >= 0) & (paid <= more * UNIT))
+def _released_continues(grown_by: Cells) -> Mask:
+    more, renewed, changed = grown_by
+    fine: Mask = renewed >= (changed != 0)
+    fine &= more >= 0
+    return fine
 
 
-def _every(fine: Mask, too: Mask | None = None) -> Mask | None:
-    """Which rows are fine throughout, and `too`; None stands for "all", as is almost always the case."""
-    if fine.all() and (too is None or too.all()):
-        return None
-    rows: Mask = np.asarray(fine.all(axis=1))
-    return rows if too is None else rows & too
+def _totals_continue(grown_by: Cells) -> Mask:
+    more, paid = grown_by
+    fine: Mask = paid >= 0
+    fine &= paid <= more * UNIT
+    return fine
 
 
-@cache
-def _ones(arms: int) -> NDArray[np.uint64]:
-    """What adds up a row when it is multiplied with it."""
-    return np.ones(arms, dtype=np.uint64)
+def _released_fine(batch: Batch, grown_by: Cells) -> bool:
+    """The two above, all at once: numbers of one type, few passes, because every round of every agent comes here."""
+    cells = batch.cells
+    now, at_release = cells[0], cells[1]
+    # The bits that occur in any of them: beyond the limit, or negative, exactly when one of them is.
+    if not 0 <= np.bitwise_or.reduce(cells[:2], axis=None) <= MAX_TRIAL:
+        return False
+    if np.bitwise_or.reduce(grown_by[:2], axis=None) < 0:
+        return False
+    renewed = grown_by[1] > 0
+    renewed |= grown_by[2] == 0
+    if not _all(renewed):
+        return False
+    if not _all(now == at_release) and not _all((at_release <= now) & (now <= at_release * MAX_GAP)):
+        return False
+    counted, noised = cells[1:].astype(np.float64)
+    return _all(np.add.reduce(now, axis=0) <= batch.trial) and _all(_noise_is_plausible(counted, noised))
 
 
-_BODY_CHECKS = {Kind.RELEASED: _released_body, Kind.TOTALS: _totals_body, Kind.SAMPLE: _sample_body}
+def _totals_fine(batch: Batch, grown_by: Cells) -> bool:
+    return _all(_totals_continue(grown_by)) and _all(_totals_body(batch))
+
+
+def _all(mask: Mask) -> bool:
+    """What `mask.all()` says, in a fifth of the time; for masks that lie in one piece."""
+    return b"\0" not in mask.tobytes()
+
+
+_BODIES = {Kind.RELEASED: _released_body, Kind.TOTALS: _totals_body}
 _CONTINUES = {Kind.RELEASED: _released_continues, Kind.TOTALS: _totals_continue}
+_FINE = {Kind.RELEASED: _released_fine, Kind.TOTALS: _totals_fine}
+"""What is asked of the cells of each cumulative kind: by themselves, as a continuation, and both of all of them."""

@@ -21,7 +21,8 @@ what was known of the older incarnation is void, and its late messages are dropp
 **Bounded memory.** For every origin the last `window` trials are remembered in a ring: cell trial mod window holds the
 trial it belongs to and the most life seen, in one number. (Cells of one trial stand side by side for all origins: in
 lockstep a round touches two or three trials of everybody, and with hundreds of agents on a machine every cache line is
-a cold one. For the same reason a round in which nothing out of the ordinary happens takes the fewest steps.) A
+a cold one. For the same reason a round in which nothing out of the ordinary happens takes the fewest steps, and one
+that repeats the round before, one trial later, fewer still: see `core.repetition`.) A
 trial that is `window` or more behind the newest of its origin can no longer be told from a duplicate, so it is dropped
 (`stale`) rather than perhaps counted twice. Origins beyond the limit are dropped (`origins`), as is what a full relay
 queue cannot hold (`overflow`).
@@ -39,8 +40,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from agentd.core.message import Batch, Columns, by_kind
+from agentd.core.message import Batch, Columns, Kind, by_kind
 from agentd.core.origins import ABSENT, OWN, Origins
+from agentd.core.repetition import TRIAL_STEP, Outcome, Repetition
 
 WINDOW = 128
 """Trials per origin that are remembered; larger than any delay a message survives in practice."""
@@ -49,7 +51,7 @@ MAX_QUEUED = 1 << 16
 
 _TURN_BITS = 17
 _LAST_TURN = (1 << _TURN_BITS) - 1
-_TRIAL_SHIFT = _TURN_BITS + 16
+_TRIAL_SHIFT = TRIAL_STEP.bit_length() - 1
 """A ring cell is a trial (30 bits), the most life seen (16) and a turn (17), so that the larger cell is the better."""
 MAX_TURNS = _LAST_TURN - 1
 """Copies looked at together; more are heard in portions."""
@@ -70,26 +72,11 @@ class Heard(NamedTuple):
     """Rows of the origins that came back under a new incarnation."""
 
 
-class _Claims(NamedTuple):
-    """What came of a round of claims."""
-
-    cells: Columns
-    """Of every copy."""
-    known: Columns
-    """What was in those cells before."""
-    best: NDArray[np.intp]
-    """Which copies won."""
-    closing: Columns
-    """What closes the winners' cells."""
-    fresh: NDArray[np.bool_]
-    """Which winners' keys were never seen before."""
-
-
 class Judge(Protocol):
     """Says what bodies honest origins send."""
 
-    def finds_fine(self, batch: Batch) -> bool:
-        """Whether every one of them can be honest."""
+    def finds_fine(self, batch: Batch, rows: Columns) -> bool:
+        """Whether every one of them is honest beyond doubt; `rows` are their origins' rows."""
         ...
 
     def sift(self, batch: Batch) -> Batch:
@@ -109,6 +96,7 @@ class Gossip:
         self._turns = np.zeros(0, dtype=np.int64)
         self._highest = 0
         """The largest trial heard of any origin."""
+        self._last: dict[Kind, Repetition] = {}
         self._queue: list[Batch] = []
         self._queued = 0
         self.dropped: Counter[str] = Counter()
@@ -121,11 +109,15 @@ class Gossip:
         Most copies repeat others, so the judge is asked about those that would count. If it refuses any, or if
         anything else is out of the ordinary, every copy is judged before it can take the place of another.
         """
+        last = self._last.pop(batch.kind, None)
+        if last is not None and (heard := self._hear_again(last, batch, judge)) is not None:
+            return heard
         rows = self._origins.known_rows(batch.origin)
         if not self._out_of_the_ordinary(batch, rows):
             claims = self._claim(rows, batch.trial, batch.life)
             best = batch.rows(claims.best)
-            if judge is None or judge.finds_fine(best):
+            if judge is None or judge.finds_fine(best, rows[claims.best]):
+                self._last[batch.kind] = Repetition(batch.head, rows, claims)
                 return self._settle(best, rows, claims, _NOBODY)
             self._ring.reshape(-1)[claims.cells] = claims.known
         return self._hear_with_care(judge.sift(batch) if judge else batch)
@@ -135,8 +127,29 @@ class Gossip:
         relays, self._queue, self._queued = self._queue, [], 0
         return by_kind(relays)
 
+    def _hear_again(self, last: Repetition, batch: Batch, judge: Judge | None) -> Heard | None:
+        """Take in a round that repeats the last one, one trial later; None where it does not, quite."""
+        if not last.is_told_again(batch) or last.oldest <= self._highest - self._window:
+            return None
+        ring = self._ring.reshape(-1)
+        if not last.is_confirmed_by(ring, self._ring.shape[1]):
+            return None
+        best = batch.rows_with(last.best_head, last.best)
+        if judge is not None and not judge.finds_fine(best, last.rows):
+            return None
+        last.close(ring)
+        self._last[batch.kind] = last
+        self._highest = max(self._highest, last.newest)
+        self._count_repeats(len(batch) - len(best), last.own)
+        if len(last.relayed):
+            self._enqueue(best.rows_with(last.relayed_head, last.relayed))
+        if last.fresh is None:
+            return Heard(best, last.rows, _NOBODY)
+        return Heard(best.rows(last.fresh), last.rows[last.fresh], _NOBODY)
+
     def _hear_with_care(self, batch: Batch) -> Heard:
         """Take in copies among which there may be new origins, new incarnations, echoes of old ones or stale ones."""
+        self._last.clear()  # rows, incarnations and the ring's width may change
         rows = self._origins.rows(batch.origin)
         self._grow(self._origins.room)
         renewed = self._renew(batch, rows)
@@ -147,10 +160,11 @@ class Gossip:
         claims = self._claim(rows, batch.trial, batch.life)
         return self._settle(batch.rows(claims.best), rows, claims, renewed)
 
-    def _settle(self, best: Batch, rows: Columns, claims: _Claims, renewed: Columns) -> Heard:
+    def _settle(self, best: Batch, rows: Columns, claims: Outcome, renewed: Columns) -> Heard:
         """Close the winners' cells to copies that are no better, queue what is to be relayed, tell what is new."""
         self._ring.reshape(-1)[claims.cells[claims.best]] = claims.closing
-        self._count_repeats(rows, len(best))
+        if len(rows) > len(best):
+            self._count_repeats(len(rows) - len(best), int(np.count_nonzero(rows == OWN)))
         relayed = (best.life > 1).nonzero()[0]
         if len(relayed):
             self._enqueue(best.rows(relayed).aged())
@@ -211,7 +225,7 @@ class Gossip:
             self.dropped["stale"] += len(rows) - len(inside)
         return inside
 
-    def _claim(self, rows: Columns, trial: Columns, life: Columns) -> _Claims:
+    def _claim(self, rows: Columns, trial: Columns, life: Columns) -> Outcome:
         """Let every copy claim its cell; the first best copy of each key whose life beats what was known wins it.
 
         The earlier of equal copies has the higher turn, and the largest claim stays: whoever finds its own claim there
@@ -225,20 +239,18 @@ class Gossip:
         known = ring[cells]
         np.maximum.at(ring, cells, claims)
         best = (ring[cells] == claims).nonzero()[0]
-        return _Claims(cells, known, best, claims[best] | _LAST_TURN, known[best] < unseen[best])
+        return Outcome(cells, known, unseen, best, claims[best] | _LAST_TURN, known[best] < unseen[best])
 
     def _turns_of(self, number: int) -> Columns:
         if len(self._turns) < number:
             self._turns = MAX_TURNS - 1 - np.arange(2 * number, dtype=np.int64)
         return self._turns[:number]
 
-    def _count_repeats(self, rows: Columns, best: int) -> None:
-        if len(rows) > best:
-            own = int(np.count_nonzero(rows == OWN))
-            if own:
-                self.redundant["own"] += own
-            if len(rows) > best + own:
-                self.redundant["duplicate"] += len(rows) - best - own
+    def _count_repeats(self, repeats: int, own: int) -> None:
+        if own:
+            self.redundant["own"] += own
+        if repeats > own:
+            self.redundant["duplicate"] += repeats - own
 
     def _enqueue(self, relays: Batch) -> None:
         room = self._max_queued - self._queued

@@ -9,10 +9,11 @@ at a time: a `Batch` holds all messages of one kind as integer columns, and ever
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from functools import lru_cache
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +77,64 @@ class Message(NamedTuple):
 ORIGIN, INCARNATION, TRIAL, LIFETIME, LIFE = range(5)
 """The columns of `Batch.head`."""
 HEAD_WIDTH = 5
+ONE_TRIAL_LATER = np.array([0, 0, 1, 0, 0])
+"""Added to the heads of some messages, it makes those of what the same origins say in their next trial."""
+
+
+Cells = NDArray[np.int64]
+"""Bodies taken apart: field by field, arm by arm, message by message; each field is one run of memory."""
+
+
+class Packed(Protocol):
+    """Bodies as somebody else keeps them, one row each; unpacked only where they are looked at."""
+
+    width: int
+    """How many integers each body holds."""
+
+    def take(self, which: NDArray[np.intp]) -> Columns | Packed:
+        """Some of them."""
+        ...
+
+    def unpack(self) -> Cells:
+        """The integers."""
+        ...
+
+
+class Single:
+    """One body, as plain numbers."""
+
+    __slots__ = ("_kind", "numbers", "width")
+
+    def __init__(self, kind: Kind, numbers: Sequence[int]) -> None:
+        self._kind = kind
+        self.numbers = numbers
+        self.width = len(numbers)
+
+    def take(self, which: NDArray[np.intp]) -> Columns:
+        """The body, so many times."""
+        return np.array([self.numbers], dtype=np.int64)[which]
+
+    def unpack(self) -> Cells:
+        """The integers."""
+        return cells_of(self._kind, np.array([self.numbers], dtype=np.int64))
+
+
+class Pile:
+    """Bodies of several batches, one after the other, as they are."""
+
+    __slots__ = ("pieces", "width")
+
+    def __init__(self, pieces: Sequence[Batch]) -> None:
+        self.pieces = pieces
+        self.width = pieces[0].width
+
+    def take(self, which: NDArray[np.intp]) -> Columns:
+        """Some of them."""
+        return np.concatenate([piece.body for piece in self.pieces])[which]
+
+    def unpack(self) -> Cells:
+        """The integers."""
+        return np.concatenate([piece.cells for piece in self.pieces], axis=2)
 
 
 class Batch:
@@ -83,24 +142,53 @@ class Batch:
 
     `head` holds origin, incarnation, trial, lifetime γ and remaining life; `signature` is the origin's signature
     over everything but the remaining life, or has width 0 where origins do not sign. `sound` says that every head is
-    known to be within its limits, because the wire refuses others.
+    known to be within its limits, because the wire refuses others. Bodies may come packed: most copies that an agent
+    hears repeat others, and theirs are never looked at. `follows` is the head of another batch that this one repeats,
+    every trial one later, and `newest` the largest trial, where whoever made it knows.
 
     A plain class: a round makes dozens, and a frozen dataclass takes three times as long to make.
     """
 
-    __slots__ = ("body", "head", "kind", "signature", "sound")
+    __slots__ = ("_body", "_cells", "_packed", "follows", "head", "kind", "newest", "signature", "sound", "width")
 
     def __init__(
-        self, kind: Kind, head: Columns, body: Columns, signature: NDArray[np.uint8], *, sound: bool = False
+        self, kind: Kind, head: Columns, body: Columns | Packed, signature: NDArray[np.uint8], *, sound: bool = False
     ) -> None:
         self.kind = kind
         self.head = head
-        self.body = body
         self.signature = signature
         self.sound = sound
+        self.follows: Columns | None = None
+        self.newest: int | None = None
+        self._body: Columns | None
+        self._cells: Cells | None = None
+        self._packed: Packed | None
+        if isinstance(body, np.ndarray):
+            self._body, self._packed, self.width = body, None, body.shape[1]
+        else:
+            self._body, self._packed, self.width = None, body, body.width
 
     def __len__(self) -> int:
         return len(self.head)
+
+    @property
+    def body(self) -> Columns:
+        """What each message says, one row each."""
+        if self._body is None:
+            self._body = self.cells.transpose(2, 1, 0).reshape(len(self), self.width)
+        return self._body
+
+    @property
+    def cells(self) -> Cells:
+        """The same, taken apart."""
+        if self._cells is None:
+            self._cells = cells_of(self.kind, self.body) if self._packed is None else self._packed.unpack()
+        return self._cells
+
+    @property
+    def packed(self) -> Columns | Packed:
+        """The same, packed if it came so."""
+        return self.body if self._packed is None else self._packed
 
     @property
     def origin(self) -> Columns:
@@ -129,16 +217,19 @@ class Batch:
 
     def rows(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> Batch:
         """The chosen rows as a batch of their own."""
-        if which.dtype == np.bool_:
-            which = which.nonzero()[0]  # taking numbered rows is several times faster than masking
+        # Taking numbered rows is several times faster than masking.
+        numbers = which.nonzero()[0] if which.dtype == np.bool_ else cast("NDArray[np.intp]", which)
+        return self.rows_with(taken(self.head, numbers), numbers)
+
+    def rows_with(self, head: Columns, which: NDArray[np.intp]) -> Batch:
+        """The chosen rows under a head of their own."""
         signature = self.signature.take(which, axis=0) if self.signature.shape[1] else unsigned(len(which))
-        # Heads lie column by column, so that a taken column is again one run of memory.
-        head = self.head.T.take(which, axis=1).T
-        return Batch(self.kind, head, self.body.take(which, axis=0), signature, sound=self.sound)
+        body = self.body[which] if self._packed is None else self._packed.take(which)
+        return Batch(self.kind, head, body, signature, sound=self.sound)
 
     def portions(self, most: int) -> list[Batch]:
         """The batch itself, or several of at most so many rows each."""
-        if len(self) <= most:
+        if len(self.head) <= most:
             return [self]
         return [self.rows(np.arange(start, min(start + most, len(self)))) for start in range(0, len(self), most)]
 
@@ -146,7 +237,7 @@ class Batch:
         """The same messages, all of which may travel on, with one hop less to live."""
         head = self.head.copy("K")
         head[:, LIFE] -= 1
-        return Batch(self.kind, head, self.body, self.signature, sound=self.sound)
+        return Batch(self.kind, head, self.packed, self.signature, sound=self.sound)
 
     def messages(self) -> list[Message]:
         """The rows as values, for people and tests."""
@@ -158,8 +249,40 @@ class Batch:
         ]
 
 
+def taken(table: Columns, which: NDArray[np.intp] | Columns) -> Columns:
+    """Some rows of a table that lies column by column, so that each column is again one run of memory."""
+    return table.T.take(which, axis=1).T
+
+
+def cells_of(kind: Kind, body: Columns) -> Cells:
+    """Bodies taken apart."""
+    fields = _PER_ARM.get(kind) or _ONCE[kind]
+    return np.ascontiguousarray(body.reshape(len(body), body.shape[1] // fields, fields).transpose(2, 1, 0))
+
+
+_NO_CELLS = np.zeros((0, 0, 0), dtype=np.int64)
+
+
+class News(NamedTuple):
+    """Messages that a policy is to learn from, each never heard before."""
+
+    batch: Batch
+    """Of a cumulative kind at most one of each origin, newer than all it said before."""
+    rows: Columns
+    """The origins' rows in per-origin tables."""
+    before: Cells = _NO_CELLS
+    """What those of a cumulative kind take the place of, zeros where there was nothing."""
+    grown_by: Cells = _NO_CELLS
+    """By how much the new ones exceed it."""
+
+
+Held = Mapping[Kind, Cells]
+"""The newest bodies of some origins, per cumulative kind."""
+
+
+@lru_cache(maxsize=1024)
 def unsigned(rows: int) -> NDArray[np.uint8]:
-    """The signature column of messages without signatures."""
+    """The signature column of messages without signatures; there is nothing in it, so all may have the same."""
     return np.empty((rows, 0), dtype=np.uint8)
 
 
@@ -185,7 +308,7 @@ def join(batches: Sequence[Batch]) -> Batch:
     return Batch(
         batches[0].kind,
         head,
-        np.concatenate([b.body for b in batches]),
+        Pile(batches),
         np.concatenate([b.signature for b in batches]) if signed else unsigned(len(head)),
         sound=all(b.sound for b in batches),
     )
@@ -193,8 +316,11 @@ def join(batches: Sequence[Batch]) -> Batch:
 
 def by_kind(batches: Iterable[Batch]) -> list[Batch]:
     """One batch per kind, body width and signature width, in order of first appearance; empty ones vanish."""
+    batches = list(batches)
+    if len(batches) == 1 and len(batches[0].head):
+        return batches
     groups: dict[tuple[Kind, int, int], list[Batch]] = {}
     for batch in batches:
-        if len(batch):
-            groups.setdefault((batch.kind, batch.body.shape[1], batch.signature.shape[1]), []).append(batch)
+        if len(batch.head):
+            groups.setdefault((batch.kind, batch.width, batch.signature.shape[1]), []).append(batch)
     return [join(group) for group in groups.values()]

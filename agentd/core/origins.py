@@ -32,8 +32,9 @@ class Origins:
 
     @property
     def room(self) -> int:
-        """How many rows a per-origin array must have; doubles, so that arrays grow rarely."""
-        return max(8, 1 << (self._count - 1).bit_length()) if self._count else 8
+        """How many rows a per-origin array must have; grows by an eighth, so that arrays grow rarely and stay small."""
+        step = max(8, 1 << max(0, self._count.bit_length() - 3))
+        return max(1, -(-self._count // step)) * step
 
     def known_rows(self, origins: Columns) -> Columns:
         """The row of each origin; OWN for the agent itself, ABSENT for those not heard of."""

@@ -43,7 +43,7 @@ from agentd.core.policy.base import Keepable, Released
 from agentd.errors import LedgerInDoubt, StateUnusable
 from agentd.shell.ledger_file import DATABASE, FORMAT, LOCK, NO_DIGEST, SCHEMA, chained, damaged, read_kept, why
 
-CACHE_KIB = 256
+CACHE_KIB = 64
 """Pages SQLite keeps in memory; the default of 2 MB would be there once per agent, and a journal is hardly read."""
 LOCK_PATIENCE_S = 1.0
 """How long to wait for the lock: a reader that looks whether the agent runs holds it for an instant."""
@@ -182,11 +182,12 @@ class Journal:
             ) from None
 
     def _take_up(self) -> None:
+        self._database.execute("PRAGMA synchronous = NORMAL")  # until there is something that must not be lost
         self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA synchronous = FULL")
         self._database.execute(f"PRAGMA cache_size = {-CACHE_KIB}")
         with self._transaction():  # a place that cannot be written is found out now, not when a release is due
             self._database.execute(f"PRAGMA user_version = {FORMAT}")
+        self._database.execute("PRAGMA synchronous = FULL")
         self.kept = read_kept(self._database, self._directory)
         if self.kept is None:
             return

@@ -23,15 +23,22 @@ from agentd.errors import ConfigurationError, LinkError, PeerError
 from agentd.shell.neighbour import Neighbour
 from agentd.shell.sockets import SLICE_MS, publisher, subscriber
 from agentd.wire.codec import decode_frame, decode_frames, encode_frame
+from agentd.wire.expectation import Expectation, read_expected
 from agentd.wire.frame import GOODBYE, GREETING, MAX_FRAME_BYTES, Frame, together
+from agentd.wire.layout import HeadReader
 from agentd.wire.size import fitting
 from agentd.wire.topics import FRAME_TOPIC, Subscription, payload, read_subscription, sync_topic
 
 if TYPE_CHECKING:
     from agentd.shell.faulty import FaultWatch
 
+_READABLE = int(zmq.POLLIN)
+"""As a plain number: arithmetic with an enumeration is slow."""
 KICK_AFTER_S = 1.0
 """By then libzmq has backed off from a neighbour that was not there when we started."""
+FIRST_PAUSE_S = 0.001
+LONGEST_PAUSE_S = 0.05
+"""How long a starting agent lets answers of its neighbours gather before it looks again."""
 SLOW_S = 0.001
 """A neighbour that makes us wait longer is waited for first in the next round."""
 LATE_FRAMES_AT_ONCE = 16
@@ -73,6 +80,7 @@ class Link:
         }
         self._order = list(self._neighbours.values())
         self._slow: list[Neighbour] = []
+        self._heads = HeadReader()
         self._faults: FaultWatch | None = None
         self._opened_at = self._tried_again_at = self._breathe_at = time.monotonic()
         self.round = 0
@@ -86,7 +94,7 @@ class Link:
     @property
     def latest_round(self) -> int:
         """The furthest round that anybody we hear has reached, ourselves included."""
-        return max([self.round, *(n.round for n in self._neighbours.values())])
+        return max([self.round, *[n.round for n in self._order]])
 
     @property
     def down(self) -> list[int]:
@@ -109,6 +117,7 @@ class Link:
         Late, the missing are named: in an error where all are needed, else in the log.
         """
         deadline = time.monotonic() + timeout_s
+        pause_s = FIRST_PAUSE_S
         while (missing := [n for n in self._order if not (n.hears_us and n.greeted)]) and not stop.is_set():
             if time.monotonic() >= deadline:
                 self._go_without(missing, timeout_s, all_needed)
@@ -121,7 +130,8 @@ class Link:
             self._greet_subscribers()
             for neighbour in unheard:
                 self._hear_first(neighbour)
-            await asyncio.sleep(0)
+            await asyncio.sleep(pause_s)  # more may come meanwhile: to be woken for each one is dear in a crowd
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     def publish(self, round_: int, batches: Iterable[Batch], *, last: bool = False) -> None:
         """One frame to all neighbours; `last` says goodbye."""
@@ -135,25 +145,28 @@ class Link:
         self._sequence += 1
         data = self._encoded(fit, GOODBYE if last else 0)
         self._publisher.send(FRAME_TOPIC + data)
-        self.messages += sum(map(len, fit)) * len(self._neighbours)
+        self.messages += sum([len(batch.head) for batch in fit]) * len(self._neighbours)
         self.bytes += len(data) * len(self._neighbours)
 
     async def gather(self, timeout_s: float, stop: asyncio.Event) -> list[Batch]:
         """What the neighbours said in this round: all of it, or what came within the time."""
         deadline = time.monotonic() + timeout_s
         frames: list[Frame] = []
-        for neighbour in self._order:
-            neighbour.late_bytes = 0
-        arrived = self._take_late(frames)
-        waiting = [n for n in self._order if n.live and n not in arrived and not self._has_arrived(n, frames)]
+        waiting = [n for n in self._order if n.live and n.held is None]
+        if len(waiting) < len(self._order):
+            arrived = self._take_late(frames)
+            waiting = [n for n in self._order if n.live and n not in arrived and not self._has_arrived(n, frames)]
         while waiting and not stop.is_set():
-            arrived = self._read(await self._next_parts(waiting, deadline, stop), frames)
+            parts = await self._next_parts(waiting, deadline, stop)
+            if len(parts) == len(self._order) and (batch := self._read_expected(parts)) is not None:
+                await self._end_round()
+                return [batch]
+            arrived = self._read(parts, frames)
             waiting = [n for n in waiting if n.live and n not in arrived]
             if time.monotonic() >= deadline:
                 self._give_up(waiting)
                 break
-        self._wait_for_the_slow_first()
-        await self._breathe()
+        await self._end_round()
         return together(frames)
 
     def drain(self) -> list[Batch]:
@@ -161,7 +174,6 @@ class Link:
         frames: list[Frame] = []
         self._greet_subscribers()
         for neighbour in self._order:
-            neighbour.late_bytes = 0
             got = [part for _ in range(LATE_FRAMES_AT_ONCE) if (part := self._part(neighbour)) is not None]
             self._read([(neighbour, part) for part in got], frames, hold=False)
             self._mind_silence(neighbour, heard=bool(got))
@@ -209,12 +221,22 @@ class Link:
         if subscription.joined:
             neighbour.left = False
             self._publisher.send(sync_topic(neighbour.id) + self._encoded((), GREETING))
-            if not neighbour.live and not neighbour.socket.poll(0):
-                neighbour.reconnect()  # it is back; do not wait for the back-off to end
+            if self._may_have_backed_off(neighbour) and not neighbour.socket.poll(0):
+                neighbour.reconnect()  # it is there; do not wait for the back-off to end
+
+    def _may_have_backed_off(self, neighbour: Neighbour) -> bool:
+        """Whether libzmq may wait a while before it tries the neighbour again, which was not there when it tried."""
+        if neighbour.greeted:
+            return not neighbour.live
+        early = time.monotonic() < self._opened_at + KICK_AFTER_S
+        if early or neighbour.kicked:  # once: the neighbour answers by looking for us, and so on
+            return False
+        neighbour.kicked = True
+        return True
 
     def _event(self) -> bytes | None:
         # Asking first: there is almost never one, and an answer "nothing yet" to recv is a costly exception.
-        if not int(self._publisher.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+        if not int(self._publisher.getsockopt(zmq.EVENTS)) & _READABLE:
             return None
         return self._publisher.recv(zmq.NOBLOCK)
 
@@ -228,7 +250,7 @@ class Link:
 
         Blocks at once instead of asking first: an answer "nothing yet" is an exception, and costs more than the part.
         """
-        parts: list[tuple[Neighbour, bytes]] = []
+        parts: dict[Neighbour, bytes] = {}
         began = time.monotonic()
         for neighbour in waiting:
             part = neighbour.receive()
@@ -236,11 +258,12 @@ class Link:
                 part = await self._wait_for(neighbour, deadline, stop)
             now = time.monotonic()
             if part is not None:
-                parts.append((neighbour, part))
+                parts[neighbour] = part
                 if now - began > SLOW_S:
                     self._slow.append(neighbour)
             began = now
-        return parts
+        # The same order in every round, whoever was waited for first: see core.repetition.
+        return [(neighbour, parts[neighbour]) for neighbour in self._neighbours.values() if neighbour in parts]
 
     async def _wait_for(self, neighbour: Neighbour, deadline: float, stop: asyncio.Event) -> bytes | None:
         """The next part of a neighbour that let a slice pass, or None when the time is over."""
@@ -250,6 +273,10 @@ class Link:
             if (part := neighbour.receive()) is not None:
                 return part
         return self._part(neighbour)
+
+    async def _end_round(self) -> None:
+        self._wait_for_the_slow_first()
+        await self._breathe()
 
     async def _breathe(self) -> None:
         """Let the event loop run now and then, for signals; in every round it would cost as much as the frames."""
@@ -292,6 +319,16 @@ class Link:
                     neighbour.reconnect()
         return arrived
 
+    def _read_expected(self, parts: Sequence[tuple[Neighbour, bytes]]) -> Batch | None:
+        """All that was said in this round, if every neighbour just goes on as before; nothing is noted otherwise."""
+        expected = [(neighbour.expected, neighbour.sequence + 1, part) for neighbour, part in parts]
+        batch = read_expected(expected, self.round, self._heads)
+        if batch is not None:
+            for neighbour, _ in parts:
+                neighbour.sequence += 1
+                neighbour.round = max(neighbour.round, self.round)
+        return batch
+
     def _read(
         self, parts: Sequence[tuple[Neighbour, bytes]], frames: list[Frame], *, hold: bool = True
     ) -> set[Neighbour]:
@@ -303,20 +340,30 @@ class Link:
                 payloads.append((neighbour, payload(part, self._topic)))
             except PeerError as fault:
                 self.dropped[fault.reason] += 1
-        decoded = decode_frames([data for _, data in payloads], arms=self._arms)
+        decoded = decode_frames([data for _, data in payloads], arms=self._arms, heads=self._heads)
         for (neighbour, data), frame in zip(payloads, decoded, strict=True):
             if isinstance(frame, PeerError):
                 self.dropped[frame.reason] += 1
+            elif self._is_next(neighbour, frame):
+                neighbour.expected = Expectation.after(frame, FRAME_TOPIC + data)
+                frames.append(frame)
+                arrived.add(neighbour)
             elif self._floods(neighbour, frame, len(data)):
                 self.dropped["flood"] += 1
             elif self._belongs(neighbour, frame) and self._accept(neighbour, frame, frames, hold=hold):
                 arrived.add(neighbour)
         return arrived
 
+    def _is_next(self, neighbour: Neighbour, frame: Frame) -> bool:
+        """Whether it is the very next frame of the neighbour, of our round, as nearly all are; if so, it is noted."""
+        return frame.round == self.round and frame.run == self._run and neighbour.is_followed_up_by(frame)
+
     def _floods(self, neighbour: Neighbour, frame: Frame, size: int) -> bool:
         """Whether it says more about earlier rounds within this one than a frame may hold; all of it would be kept."""
         if frame.round >= self.round:
             return False
+        if neighbour.late_in != self.round:
+            neighbour.late_in, neighbour.late_bytes = self.round, 0
         neighbour.late_bytes += size + FRAME_OVERHEAD_BYTES
         return neighbour.late_bytes > MAX_FRAME_BYTES
 

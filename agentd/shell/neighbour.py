@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import zmq
 
 from agentd.shell.resolve import Route
+from agentd.wire.expectation import Expectation
 from agentd.wire.frame import Frame
 
 if TYPE_CHECKING:  # only a testbed with injected faults loads it
@@ -27,6 +28,8 @@ class Neighbour:
     """Its subscription was seen."""
     greeted: bool = False
     """Something of its run came from it."""
+    kicked: bool = False
+    """It was connected to anew, because it was late to start."""
     live: bool = True
     """Rounds wait for it."""
     left: bool = False
@@ -36,13 +39,16 @@ class Neighbour:
     held: Frame | None = None
     """A frame of a round that we have not reached yet."""
     late_bytes: int = 0
-    """How much it has said in this round about earlier ones."""
+    """How much it has said about earlier rounds, within the one below."""
+    late_in: int = 0
     waiting: deque[bytes] = field(default_factory=deque)
     """Parts that came before rounds began."""
     heard_s: float = field(default_factory=time.monotonic)
     """When something came from it, or when it was last connected to; only those who wait for nobody ask."""
     incarnation: int = -1
     sequence: int = 0
+    expected: Expectation | None = None
+    """Its next frame, if it goes on as it did in the last round."""
     fault: FaultyLine | None = None
     """What an operator injects between it and us."""
     route: Route = field(init=False)
@@ -67,12 +73,26 @@ class Neighbour:
             return  # the other side would answer, and both would connect anew for as long as the cut lasts
         self.route.renew()
 
+    def is_followed_up_by(self, frame: Frame) -> bool:
+        """Whether it is the next frame of a neighbour that goes on as before; if so, it is noted."""
+        if (
+            frame.sequence == self.sequence + 1
+            and frame.incarnation == self.incarnation
+            and frame.sender == self.id
+            and not frame.flags
+            and self.live
+        ):
+            self.sequence, self.round = frame.sequence, max(self.round, frame.round)
+            return True
+        return False
+
     def note(self, frame: Frame, dropped: Counter[str]) -> None:
         """Keep track of incarnation, sequence and round of a frame; count what was lost in between."""
         self.greeted = True
         self.round = max(self.round, frame.round)
         if frame.greeting:
             return
+        self.expected = None
         if frame.incarnation != self.incarnation:
             self.incarnation, self.sequence = frame.incarnation, frame.sequence
         elif frame.sequence > self.sequence:

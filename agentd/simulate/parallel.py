@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-import signal
-import warnings
-from collections.abc import Generator, Iterable, Iterator
+import time
+from collections.abc import Generator, Iterable
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import suppress
 from importlib import import_module
+from itertools import islice
 from typing import Any
 
 from agentd.errors import AgentdError, SettingsError
+from agentd.interrupts import interrupts_later, start_deaf
 from agentd.simulate.parts import Part
 from agentd.simulate.spec import RunSpec
 from agentd.simulate.trials import Unit, measure
 
 Task = tuple[Unit, list[RunSpec]]
 Done = tuple[Unit, Part]
+
+_IDLE_S = 300.0
+"""After so long without work a worker ends by itself, so that it does not outlive a killed parent by much."""
+_ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
+)
+"""One BLAS thread per worker: more only fight for the cores that other workers use."""
 
 
 def carry_out(tasks: Iterable[Task], jobs: int) -> Generator[Done]:
@@ -38,39 +47,46 @@ def load_joblib() -> Any:
 
 
 def _in_processes(tasks: Iterable[Task], jobs: int) -> Generator[Done]:
-    joblib = load_joblib()
-    # One BLAS thread per worker: more only fight for the cores that other workers use.
-    with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
-        parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, max_nbytes=None)
-    with _deaf_to_interrupts():
-        results = parallel(joblib.delayed(_work)(unit, specs) for unit, specs in tasks)
+    load_joblib()
+    loky = import_module("joblib.externals.loky")  # not joblib.Parallel: see _end
+    pool = loky.ProcessPoolExecutor(jobs, timeout=_IDLE_S, env=_ONE_THREAD)
     try:
-        for done in results:  # noqa: UP028 - `yield from` would close the results by itself, and noisily
-            yield done
+        start_deaf(pool)
+        yield from _measured(pool, tasks, ahead=2 * jobs)  # each worker finds its next task waiting
     except BrokenProcessPool:
         raise AgentdError(
             "a worker process died, perhaps for lack of memory; the same command with fewer --jobs continues"
         ) from None
     finally:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that closing early wastes work is known here, and wanted
-            results.close()
-        pool = import_module("joblib.externals.loky").get_reusable_executor
-        pool(reuse=True).shutdown(wait=True, kill_workers=True)
+        _end(pool)
 
 
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Start processes that never see Ctrl-C: a terminal sends it to everybody, but it is the parent's to handle.
+def _measured(pool: Executor, tasks: Iterable[Task], ahead: int) -> Generator[Done]:
+    """Each unit as it is done, with at most `ahead` in the pool's hands."""
+    tasks = iter(tasks)
+    running: set[Future[Done]] = set()
+    while True:
+        running |= {pool.submit(_work, unit, specs) for unit, specs in islice(tasks, ahead - len(running))}
+        if not running:
+            return
+        done, running = wait(running, return_when=FIRST_COMPLETED)
+        for future in done:
+            yield future.result()
 
-    A process inherits what its parent ignores when it begins. (A blocked signal would not get lost in the parent
-    meanwhile, but the pool unblocks it.)
+
+def _end(pool: Any) -> None:
+    """Kill the workers, but only when the pool has passed on all that it was given.
+
+    Told to kill, loky's thread forgets its tasks, then stumbles with a traceback over the number of one that it has
+    not passed on. Tasks are passed on in order and submitted by this thread alone, so when the last is on its way, all
+    are. (joblib.Parallel submits from loky's own thread, whenever a result comes: nobody else can tell which is last.)
     """
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with interrupts_later():
+        with suppress(BrokenProcessPool):
+            last = pool.submit(int)
+            while not (last.running() or last.done()):
+                time.sleep(0.001)
+        pool.shutdown(wait=True, kill_workers=True)
 
 
 def _work(unit: Unit, specs: list[RunSpec]) -> Done:

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
-from agentd.core.message import MAX_AGENT_ID, MAX_INCARNATION, MAX_TRIAL, Batch
+import numpy as np
+
+from agentd.core.message import MAX_AGENT_ID, MAX_INCARNATION, MAX_TRIAL, Batch, Kind
 
 VERSION = 1
 """The first element of everything on the wire, between peers and with the environment."""
@@ -89,9 +91,16 @@ class Frame:
         """Its messages, one batch per kind."""
         if self._shared is not None:
             whole, start, stop = self._shared
-            part = (whole.head[start:stop], whole.body[start:stop], whole.signature[start:stop])
-            self._batches, self._shared = (Batch(whole.kind, *part, sound=whole.sound),), None
+            self._batches, self._shared = (whole.rows(np.arange(start, stop)),), None
         return self._batches
+
+    @property
+    def content(self) -> tuple[Kind, int] | None:
+        """Kind and number of its messages, if it has any and all are of one kind."""
+        if self._shared is not None:
+            whole, start, stop = self._shared
+            return whole.kind, stop - start
+        return (self._batches[0].kind, len(self._batches[0])) if len(self._batches) == 1 else None
 
     @property
     def goodbye(self) -> bool:

@@ -10,8 +10,10 @@ of all frames at hand are joined and read at once. Reading field by field is fas
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,17 +28,27 @@ from agentd.core.message import (
     MAX_INCARNATION,
     MAX_LIFETIME,
     MAX_TRIAL,
+    ONE_TRIAL_LATER,
     SIGNATURE_BYTES,
     TRIAL,
     Batch,
+    Cells,
     Columns,
     Kind,
+    Packed,
+    Pile,
+    Single,
     body_width,
+    unsigned,
 )
 
 HEAD = np.dtype([("origin", "<u2"), ("incarnation", "<u8"), ("trial", "<u4"), ("lifetime", "<u2"), ("life", "<u2")])
 HEAD_BYTES = HEAD.itemsize
 """Bytes of one message's head."""
+
+_HEAD_FORMAT = "HQIHH"
+FEW = 128
+"""So many records are packed faster one number at a time than column by column."""
 
 RawBatch = Sequence[Any]
 """A batch as it lies on the wire: tag, arms, count, head, body, signature."""
@@ -52,6 +64,8 @@ class BodyLayout:
     limits: tuple[int, ...]
     """Where each unsigned field ends; 0 for signed ones, which hold every 64-bit number."""
     per_arm: bool
+    format: str
+    """The cell as `struct` writes it."""
 
     def cells(self, arms: int) -> int:
         """How many cells the body of one message has."""
@@ -62,11 +76,15 @@ class BodyLayout:
         return self.cell.itemsize * self.cells(arms)
 
 
+_STRUCT_CODES = {"<u2": "H", "<u4": "I", "<i8": "q"}
+
+
 def _layout(kind: Kind, fields: dict[str, str]) -> BodyLayout:
     cell = np.dtype(list(fields.items()))
     limits = [1 << 8 * cell[name].itemsize if cell[name].kind == "u" else 0 for name in fields]
     per_arm = body_width(kind, 2) != body_width(kind, 1)
-    return BodyLayout(kind, cell, tuple(fields), tuple(limits), per_arm)
+    form = "".join(_STRUCT_CODES[code] for code in fields.values())
+    return BodyLayout(kind, cell, tuple(fields), tuple(limits), per_arm, form)
 
 
 LAYOUTS: dict[int, BodyLayout] = {
@@ -81,9 +99,21 @@ LAYOUTS: dict[int, BodyLayout] = {
 """The layout of each tag that this version knows."""
 
 
+@cache
+def body_bytes(tag: int, arms: int) -> int:
+    """Bytes of the body of one message."""
+    return LAYOUTS[tag].body_bytes(arms)
+
+
+@cache
+def _body_type(tag: int, arms: int) -> np.dtype[np.void]:
+    """The body of one message, taken whole."""
+    return np.dtype((np.void, body_bytes(tag, arms)))
+
+
 def message_bytes(kind: Kind, arms: int, *, signed: bool = False) -> int:
     """Bytes that one message adds to its batch, apart from the batch's own framing."""
-    return HEAD_BYTES + LAYOUTS[kind].body_bytes(arms) + SIGNATURE_BYTES * signed
+    return HEAD_BYTES + body_bytes(kind, arms) + SIGNATURE_BYTES * signed
 
 
 def heads_in_range(head: Columns) -> bool:
@@ -102,27 +132,101 @@ def heads_in_range(head: Columns) -> bool:
     )
 
 
-def read_together(raws: Sequence[RawBatch]) -> Batch | None:
+class PackedBodies:
+    """Bodies as they lie on the wire."""
+
+    __slots__ = ("_rows", "layout", "width")
+
+    def __init__(self, layout: BodyLayout, rows: NDArray[np.void], width: int) -> None:
+        self.layout = layout
+        self._rows = rows
+        self.width = width
+
+    @classmethod
+    def of(cls, layout: BodyLayout, arms: int, raw: bytes) -> PackedBodies:
+        """The bodies that these bytes hold."""
+        return cls(layout, np.frombuffer(raw, _body_type(layout.kind, arms)), len(layout.names) * layout.cells(arms))
+
+    def take(self, which: NDArray[np.intp]) -> PackedBodies:
+        """Some of them."""
+        return PackedBodies(self.layout, self._rows.take(which), self.width)
+
+    def tobytes(self) -> bytes:
+        """The bytes themselves."""
+        return self._rows.tobytes()
+
+    def unpack(self) -> Cells:
+        """Their cells as integers."""
+        records = np.frombuffer(self._rows.tobytes(), self.layout.cell)  # a view would be checked at length
+        return _read_cells(self.layout, records.reshape(len(self._rows), self.width // len(self.layout.names)))
+
+
+class HeadReader:
+    """Reads the heads of one round after the other.
+
+    In lockstep everybody says again what they said in the round before, one trial later. Heads that are just that are
+    known at a glance, and known to be sound, because those before them were.
+    """
+
+    def __init__(self) -> None:
+        self._next = b""
+        self._records: NDArray[np.void] = np.empty(0, HEAD)
+        self._trials: NDArray[np.uint32] = self._records["trial"]
+        self._columns: Columns | None = None
+        self._newest = 0
+
+    def read(self, raw: bytes) -> tuple[Columns, Columns | None, int] | None:
+        """Heads in columns, those that they repeat if they do, the newest trial; None where one is out of range."""
+        before = self._columns
+        if raw and before is not None and raw == self._next and self._newest < MAX_TRIAL:
+            self._columns = before + ONE_TRIAL_LATER
+            self._newest += 1
+        else:
+            before, self._columns = None, _read_heads(np.frombuffer(raw, HEAD))
+            if not heads_in_range(self._columns):
+                self._columns = None
+                return None
+            self._records = np.frombuffer(raw, HEAD).copy()
+            self._trials = self._records["trial"]
+            self._newest = int(self._columns[:, TRIAL].max(initial=0))
+        np.add(self._trials, 1, out=self._trials)
+        self._next = self._records.tobytes()
+        return self._columns, before, self._newest
+
+
+def read_together(raws: Sequence[RawBatch], heads: HeadReader) -> Batch | None:
     """Raw batches as one, if they are alike and every head is in range."""
     if len(raws) < 2 or len({(raw[0], raw[1], not raw[5]) for raw in raws}) > 1:
         return None
-    heads = _read_heads(b"".join([raw[3] for raw in raws]))
-    if not heads_in_range(heads):
+    tag, arms = raws[0][:2]
+    batch = read_columns(tag, arms, [raw[3] for raw in raws], [raw[4] for raw in raws], heads)
+    if batch is not None and raws[0][5]:
+        batch.signature = _read_signatures(b"".join([raw[5] for raw in raws]), len(batch))
+    return batch
+
+
+def read_columns(tag: int, arms: int, heads: list[bytes], bodies: list[bytes], reader: HeadReader) -> Batch | None:
+    """One batch of unsigned messages from the columns of several, if every head is in range."""
+    read = reader.read(b"".join(heads))
+    if read is None:
         return None
-    layout = LAYOUTS[raws[0][0]]
-    bodies = _read_cells(layout, b"".join([raw[4] for raw in raws])).reshape(len(heads), -1)
-    signatures = _read_signatures(b"".join([raw[5] for raw in raws]), len(heads))
-    return Batch(layout.kind, heads, bodies, signatures, sound=True)
+    columns, before, newest = read
+    layout = LAYOUTS[tag]
+    batch = Batch(
+        layout.kind, columns, PackedBodies.of(layout, arms, b"".join(bodies)), unsigned(len(columns)), sound=True
+    )
+    batch.follows, batch.newest = before, newest
+    return batch
 
 
 def read_batch(raw: RawBatch) -> Batch | None:
     """A raw batch in columns; None where a head is out of range."""
-    tag, _, count, head, body, signature = raw
-    heads = _read_heads(head)
+    tag, arms, count, head, body, signature = raw
+    heads = _read_heads(np.frombuffer(head, HEAD))
     if not heads_in_range(heads):
         return None
     layout = LAYOUTS[tag]
-    bodies = _read_cells(layout, body).reshape(count, -1)
+    bodies = PackedBodies.of(layout, arms, body)
     return Batch(layout.kind, heads, bodies, _read_signatures(signature, count), sound=True)
 
 
@@ -130,19 +234,40 @@ def write_batch(batch: Batch, arms: int) -> RawBatch:
     """A batch as it lies on the wire; what no peer would accept is a fault of the caller."""
     layout = LAYOUTS[batch.kind]
     count, signature = len(batch), batch.signature
-    if not 1 <= arms <= MAX_ARMS or batch.body.shape != (count, len(layout.names) * layout.cells(arms)):
-        raise ValueError(f"a {batch.kind.name} body of shape {batch.body.shape} is not one of {arms} arms")
+    if not 1 <= arms <= MAX_ARMS or batch.width != len(layout.names) * layout.cells(arms):
+        raise ValueError(f"a {batch.kind.name} body of {batch.width} numbers is not one of {arms} arms")
     if signature.shape not in ((count, 0), (count, SIGNATURE_BYTES)) or signature.dtype != np.uint8:
         raise ValueError(f"signatures of shape {signature.shape} are neither absent nor whole")
     if not batch.sound and not heads_in_range(batch.head):
         raise ValueError("a message head is out of range")
-    head, body = _write_heads(batch.head), _write_cells(layout, batch.body)
+    head, body = _write_heads(batch.head), _write_bodies(layout, batch.packed)
+    if len(body) != body_bytes(batch.kind, arms) * count:
+        raise ValueError(f"{len(body)} bytes are not the bodies of {count} messages")
     return int(batch.kind), arms, count, head, body, signature.tobytes()
 
 
-def _read_heads(raw: bytes) -> Columns:
+def _write_bodies(layout: BodyLayout, bodies: Columns | Packed) -> bytes:
+    if isinstance(bodies, Pile):
+        return b"".join([_write_bodies(layout, piece.packed) for piece in bodies.pieces])
+    if isinstance(bodies, PackedBodies) and bodies.layout is layout:
+        return bodies.tobytes()
+    if isinstance(bodies, Single):
+        return _write_one(layout, bodies.numbers)
+    if isinstance(bodies, np.ndarray):
+        return _write_cells(layout, bodies)
+    return _write_cells(layout, bodies.unpack().T)
+
+
+def _write_one(layout: BodyLayout, numbers: Sequence[int]) -> bytes:
+    """One body, without a detour through arrays."""
+    try:
+        return _packer(layout.format, len(numbers) // len(layout.names))(*numbers)
+    except struct.error as fault:
+        raise ValueError(f"a {layout.kind.name} body holds a number that its field cannot: {fault}") from None
+
+
+def _read_heads(records: NDArray[np.void]) -> Columns:
     """Head records as integer columns; each column is contiguous, because gossip works column by column."""
-    records: NDArray[np.void] = np.frombuffer(raw, HEAD)
     columns = np.empty((HEAD_WIDTH, len(records)), np.int64)
     columns[0] = records["origin"]
     columns[1] = records["incarnation"]
@@ -153,6 +278,8 @@ def _read_heads(raw: bytes) -> Columns:
 
 
 def _write_heads(head: Columns) -> bytes:
+    if len(head) <= FEW:
+        return _packer(_HEAD_FORMAT, len(head))(*head.ravel().tolist())
     records: NDArray[np.void] = np.empty(len(head), HEAD)
     columns = head.T
     records["origin"] = columns[0]
@@ -163,14 +290,12 @@ def _write_heads(head: Columns) -> bytes:
     return records.tobytes()
 
 
-def _read_cells(layout: BodyLayout, raw: bytes) -> Columns:
-    """Body cells as one integer row each."""
-    cells: NDArray[np.void] = np.frombuffer(raw, layout.cell)
-    rows = np.empty((len(cells), len(layout.names)), np.int64)
-    columns = rows.T
+def _read_cells(layout: BodyLayout, records: NDArray[np.void]) -> Cells:
+    """Body cells, one message per row, as integers: field by field, arm by arm, message by message."""
+    cells = np.empty((len(layout.names), *records.T.shape), np.int64)
     for index, name in enumerate(layout.names):
-        columns[index] = cells[name]
-    return rows
+        cells[index] = records[name].T
+    return cells
 
 
 def _write_cells(layout: BodyLayout, body: Columns) -> bytes:
@@ -186,5 +311,11 @@ def _write_cells(layout: BodyLayout, body: Columns) -> bytes:
     return cells.tobytes()
 
 
+@lru_cache(maxsize=2 * FEW)
+def _packer(form: str, count: int) -> Callable[..., bytes]:
+    """What packs so many records at once."""
+    return struct.Struct("<" + form * count).pack
+
+
 def _read_signatures(raw: bytes, count: int) -> NDArray[np.uint8]:
-    return np.frombuffer(raw, np.uint8).reshape(count, -1) if raw else np.empty((count, 0), np.uint8)
+    return np.frombuffer(raw, np.uint8).reshape(count, -1) if raw else unsigned(count)

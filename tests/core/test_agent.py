@@ -9,7 +9,7 @@ from agentd.core.agent import Agent
 from agentd.core.chance import Purpose, stream
 from agentd.core.grid import UNIT
 from agentd.core.lies import Attack, Liar
-from agentd.core.message import MAX_AGENT_ID, Batch, Columns, Kind, Message, batch_of
+from agentd.core.message import MAX_AGENT_ID, Batch, Columns, Held, Kind, Message, News, batch_of
 from agentd.core.policy import PolicySettings, make_policy
 from agentd.core.privacy.laplace import SeededLaplace
 
@@ -35,10 +35,10 @@ class Scripted:
     def body(self) -> tuple[Kind, list[int]] | None:
         return (self.kind, [1, 5]) if self.kind else None
 
-    def learn(self, batch: Batch, rows: Columns) -> None:
-        self.calls.append(("learn", batch.kind, batch.origin.tolist(), rows.tolist()))
+    def learn(self, news: News) -> None:
+        self.calls.append(("learn", news.batch.kind, news.batch.origin.tolist(), news.rows.tolist()))
 
-    def forget(self, rows: Columns) -> None:
+    def forget(self, rows: Columns, held: Held) -> None:
         self.calls.append(("forget", rows.tolist()))
 
 

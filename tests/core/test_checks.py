@@ -6,6 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from small_runs import released, sample, samples, totals
 
 from agentd.core.checks import MAX_GAP, NOISE_SCALES, Checks
@@ -199,9 +201,9 @@ class Line:
     def continues(self, *told: tuple[int, tuple[int, ...]], incarnation: int = 0, row: int = 0) -> list[bool]:
         """Which of these (trial, body), told in one batch, are accepted."""
         batch = batch_of(self.kind, [Message(1, trial, 1, body, 1, incarnation) for trial, body in told])
-        newest, rows, honest = self.checks.continues(batch, np.full(len(batch), row, dtype=np.int64))
-        assert len(rows) == len(newest)
-        self.newest = newest.trial.tolist()
+        news, honest = self.checks.continues(batch, np.full(len(batch), row, dtype=np.int64))
+        assert len(news.rows) == len(news.batch)
+        self.newest = news.batch.trial.tolist()
         return [trial in honest.trial.tolist() for trial, _ in told]
 
 
@@ -299,3 +301,33 @@ def test_samples_have_no_history() -> None:
 
 def test_no_new_message_means_nothing_to_hold_against() -> None:
     assert Line(Kind.TOTALS).continues() == []
+
+
+near = st.sampled_from([-1, 0, 1, 2, 3, 4, 5, 9, MAX_TRIAL - 1, MAX_TRIAL, MAX_TRIAL + 1, MOST, LEAST])
+sums = st.sampled_from([LEAST, -64 * UNIT, -1, 0, 1, 5, UNIT, 64 * UNIT + UNIT, 66 * UNIT, 300 * UNIT, MOST])
+
+
+@given(
+    st.sampled_from([Kind.RELEASED, Kind.TOTALS]),
+    st.lists(st.tuples(st.lists(st.tuples(near, near, sums), min_size=2, max_size=2), near), min_size=1, max_size=3),
+    st.integers(0, 3),
+)
+@settings(deadline=None, max_examples=600)
+def test_what_is_fine_at_a_glance_is_what_passes_step_by_step(
+    kind: Kind, told: list[tuple[list[tuple[int, int, int]], int]], rounds_before: int
+) -> None:
+    """Some origins tell bodies near the limits; a glance must see all that judging and holding against them sees."""
+    quick, slow = Checks(2), Checks(2)
+    width = 3 if kind is Kind.RELEASED else 2
+    told = [([(1, 1, 0), (1, 1, 0)], 4)] * rounds_before + told
+    rows = np.array([0], dtype=np.int64)
+    for place, (cells, trial) in enumerate(told):
+        body = tuple(number for cell in cells for number in cell[:width])
+        batch = batch_of(kind, [Message(1, max(1, min(trial, MAX_TRIAL)) + place, 1, body, 1)])
+        fine = quick.finds_fine(batch, rows)
+        judged = slow.sift(batch)
+        news, honest = slow.continues(judged, rows[: len(judged)])
+        assert fine == (len(news.batch) == len(batch) == len(honest))
+        if not fine:
+            break
+        assert quick.continues(batch, rows).news.grown_by.tolist() == news.grown_by.tolist()

@@ -6,9 +6,10 @@ source cannot be seeded, above that of one in a thousand million.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import math
 import random
-import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -20,6 +21,7 @@ import pytest
 
 from agentd.core.chance import SEED_LIMIT, Purpose, stream
 from agentd.core.grid import UNIT
+from agentd.core.privacy import laplace
 from agentd.core.privacy.laplace import ExactLaplace, Noise, SeededLaplace, cumulative, probability
 from agentd.core.privacy.series import cost
 
@@ -165,10 +167,37 @@ class _Script:
         return answer
 
 
-def test_the_exact_sampler_asks_the_operating_system_unless_told_otherwise() -> None:
-    noise = ExactLaplace()
-    assert noise._randbelow is secrets.randbelow
+def test_the_exact_sampler_asks_the_operating_system_at_every_draw_and_keeps_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is left of a block is not used by the next draw: a fork in between would repeat it."""
+    noise, asked = ExactLaplace(), []
+
+    def scripted(number: int) -> bytes:
+        asked.append(number)
+        return hashlib.shake_128(b"%d" % len(asked)).digest(number)
+
     assert len({noise.draw(0, UNIT << 40) for _ in range(20)}) == 20
+    monkeypatch.setattr("secrets.token_bytes", scripted)
+    first = [noise.draw(0, UNIT) for _ in range(50)]
+    assert 50 <= len(asked) <= 75
+    asked.clear()
+    assert [ExactLaplace().draw(0, UNIT) for _ in range(50)] == first
+    assert vars(noise) == {"_randbelow": None}
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 12, 16])
+def test_every_number_below_a_limit_is_equally_likely(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All blocks of two bytes, each once: the first number that every one of them gives."""
+    monkeypatch.setattr(laplace, "BLOCK_BYTES", 2)
+    counts = Counter[int]()
+    for block in range(1 << 16):
+        blocks = iter([block.to_bytes(2, "little")])
+        monkeypatch.setattr("secrets.token_bytes", lambda _, blocks=blocks: next(blocks))
+        with contextlib.suppress(StopIteration):  # all bits thrown away: the next block would decide
+            counts[laplace._Uniform().below(limit)] += 1
+    assert set(counts) == set(range(limit))
+    assert len(set(counts.values())) == 1
 
 
 @pytest.mark.parametrize("scale", [0, -5, 2.0, True, "3", Fraction(3)])

@@ -53,14 +53,14 @@ def test_memory_is_bounded_whatever_ids_are_heard() -> None:
     assert origins.room == MAX_ORIGINS
 
 
-def test_room_doubles_and_is_never_too_small() -> None:
+def test_room_grows_in_steps_and_is_never_too_small_nor_a_quarter_too_large() -> None:
     origins = Origins(own=0)
     rooms = []
-    for origin in range(1, 40):
+    for origin in range(1, 300):
         rooms.append(origins.room)
         origins.rows(ids(origin))
-        assert origins.room >= len(origins)
-    assert sorted(set(rooms)) == [8, 16, 32, 64]
+        assert len(origins) <= origins.room <= max(len(origins) + 8, len(origins) * 5 / 4)
+    assert sorted(set(rooms)) == [8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320]
 
 
 def test_an_array_that_is_long_enough_is_not_copied() -> None:

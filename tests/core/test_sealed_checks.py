@@ -48,9 +48,9 @@ class Line:
         """Which trials are believed, of (trial, body)."""
         batch = batch_of(Kind.SEALED, [Message(4, trial, 1, body, 1, incarnation) for trial, body in told])
         batch = self._checks.judge(batch)
-        kept, rows, _ = self._checks.continues(batch, np.zeros(len(batch), dtype=np.int64))
-        assert len(kept) == len(rows)
-        return kept.trial.tolist()
+        news, _ = self._checks.continues(batch, np.zeros(len(batch), dtype=np.int64))
+        assert len(news.batch) == len(news.rows)
+        return news.batch.trial.tolist()
 
 
 def test_a_hello_is_all_zeros() -> None:

@@ -257,7 +257,8 @@ def test_hostile_origins_count_for_themselves_only(algorithm: str, hostile: list
             statistics(control)[arm].add(half_of(origin, trial), reward)
     else:
         strangers = np.concatenate([batch.origin for batch in strange])
-        victim.policy.forget(np.unique(victim._origins.rows(strangers)))
+        rows = np.unique(victim._origins.rows(strangers))
+        victim.policy.forget(rows, victim._checks.forget(rows))
     assert statistics(victim) == statistics(control)
 
 

@@ -6,7 +6,8 @@ import math
 import os
 import shutil
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 
 from agentd.core.policy import PolicySettings
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
-from agentd.simulate import figures, parts, theory
+from agentd.simulate import figures, parallel, parts, theory
 from agentd.simulate.engine import run_vector
 from agentd.simulate.figures import FIGURES, Axis, BoundLine, Figure, Knobs, fig1a, fig1b, fig1c
 from agentd.simulate.parallel import carry_out
@@ -405,6 +406,29 @@ def test_a_worker_that_dies_is_reported_with_the_cure() -> None:
     tasks: Any = [(Unit(SWEEP, 1, (trial,)), [Deadly()]) for trial in range(2)]
     with pytest.raises(AgentdError, match="fewer --jobs"):
         list(carry_out(tasks, 2))
+    assert not children()
+
+
+def test_an_interrupt_after_a_task_was_handed_over_ends_the_pool_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pool's thread, busy with a result, has not yet passed the task on; should it stumble, pytest tells."""
+    read = tmp_path / "read"
+
+    class LongResult:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return exec, (f"import pathlib, time; pathlib.Path({str(read)!r}).touch(); time.sleep(0.3)",)
+
+    def tasks() -> Iterator[Any]:
+        yield None, []
+        while not read.exists():
+            time.sleep(0.01)
+        yield None, []
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(parallel, "_work", lambda _unit, _specs: LongResult())
+    with pytest.raises(KeyboardInterrupt):
+        list(carry_out(tasks(), 2))
     assert not children()
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from agentd.core.grid import UNIT
-from agentd.core.message import Batch, Columns, Kind
+from agentd.core.message import Columns, Held, Kind, News
 from agentd.core.privacy.ledger import Ledger, Release
 
 
@@ -65,15 +65,12 @@ class Policy(Protocol):
         """What to tell the others after this trial; None for nothing."""
         ...
 
-    def learn(self, batch: Batch, rows: Columns) -> None:
-        """Take in messages never heard before; `rows` are the origins' rows in the per-origin tables.
-
-        Of a cumulative kind there is at most one message of each origin, newer than all it said before.
-        """
+    def learn(self, news: News) -> None:
+        """Take in messages never heard before."""
         ...
 
-    def forget(self, rows: Columns) -> None:
-        """Drop what is held of origins that came back under a new incarnation."""
+    def forget(self, rows: Columns, held: Held) -> None:
+        """Drop what was learned of origins that came back under a new incarnation; `held` is what they said last."""
         ...
 
 
@@ -140,8 +137,8 @@ class Silent:
         """Nothing."""
         return None
 
-    def learn(self, batch: Batch, rows: Columns) -> None:
+    def learn(self, news: News) -> None:
         """Ignore what others say; the agent still relays it."""
 
-    def forget(self, rows: Columns) -> None:
+    def forget(self, rows: Columns, held: Held) -> None:
         """Nothing is held."""

@@ -11,7 +11,7 @@ import math
 
 from agentd.core.estimate import ESTIMATORS, Confidence, Halves, half_of
 from agentd.core.grid import UNIT
-from agentd.core.message import Batch, Columns, Kind
+from agentd.core.message import Columns, Held, Kind, News
 from agentd.core.policy.base import PolicySettings
 
 
@@ -57,15 +57,16 @@ class ByzantineUcb:
         """The newest sample."""
         return Kind.SAMPLE, self._last
 
-    def learn(self, batch: Batch, rows: Columns) -> None:  # noqa: ARG002
+    def learn(self, news: News) -> None:
         """Count samples of others."""
+        batch = news.batch
         if batch.kind is Kind.SAMPLE:
             halves = (batch.origin + batch.trial) & 1
             arms, rewards = batch.body[:, 0], batch.body[:, 1]
             for arm in sorted(set(arms.tolist())):
                 self._samples[arm].add_all(halves[arms == arm], rewards[arms == arm])
 
-    def forget(self, rows: Columns) -> None:
+    def forget(self, rows: Columns, held: Held) -> None:
         """Keep what was counted: samples of an older incarnation were real, and each is counted once."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentd.core.message import Batch, Columns, Kind
+from agentd.core.message import Columns, Held, Kind, News
 from agentd.core.policy.base import PolicySettings, best_arm
 from agentd.core.policy.pool import Pool
 
@@ -36,11 +36,11 @@ class CoopUcb:
         """All pulls and sums so far."""
         return Kind.TOTALS, [number for pair in zip(self._counts, self._told, strict=True) for number in pair]
 
-    def learn(self, batch: Batch, rows: Columns) -> None:
-        """Replace what is held of the origins."""
-        if batch.kind is Kind.TOTALS:
-            self._pool.replace(rows, batch.body[:, 0::2], batch.body[:, 1::2])
+    def learn(self, news: News) -> None:
+        """Count what the origins have more than before."""
+        if news.batch.kind is Kind.TOTALS:
+            self._pool.grow(news.grown_by)
 
-    def forget(self, rows: Columns) -> None:
-        """Drop what is held of the origins."""
-        self._pool.forget(rows)
+    def forget(self, rows: Columns, held: Held) -> None:  # noqa: ARG002
+        """Drop what the origins said."""
+        self._pool.grow(-held[Kind.TOTALS])

@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from agentd.core.message import Batch, Columns, Kind
+from agentd.core.message import Cells, Columns, Held, Kind, News
 from agentd.core.policy.base import PolicySettings, Released, Snapshot, best_arm, kept_rows, take_rows
 from agentd.core.policy.pool import Pool
 from agentd.core.privacy.laplace import Noise
@@ -43,6 +43,7 @@ class PrivateUcb:
         self._released_sums = [0] * arms
         self._silent_at = [0] * arms  # the count told last, where the budget is spent
         self._pool = Pool(arms)
+        self._literal = True  # all bodies so far were of the moment of release: at nominal ε = 1 they always are
         self.ledger = Ledger(budget=settings.epsilon_budget)
         self.fresh: tuple[Released, ...] = ()
 
@@ -73,15 +74,20 @@ class PrivateUcb:
             numbers += (silent_at or now, at_release, noised) if at_release else (0, 0, 0)
         return Kind.RELEASED, numbers
 
-    def learn(self, batch: Batch, rows: Columns) -> None:
-        """Replace what is held of the origins."""
-        if batch.kind is Kind.RELEASED:
-            now, at_release, noised = batch.body[:, 0::3], batch.body[:, 1::3], batch.body[:, 2::3]
-            self._pool.replace(rows, now, extrapolated(now, at_release, noised))
+    def learn(self, news: News) -> None:
+        """Let what the origins say take the place of what they said."""
+        if news.batch.kind is not Kind.RELEASED:
+            return
+        cells = news.batch.cells
+        if self._literal and cells[0].tobytes() == cells[1].tobytes():
+            self._pool.grow(news.grown_by[::2])
+            return
+        self._literal = False
+        self._pool.grow(_contribution(cells) - _contribution(news.before))
 
-    def forget(self, rows: Columns) -> None:
-        """Drop what is held of the origins."""
-        self._pool.forget(rows)
+    def forget(self, rows: Columns, held: Held) -> None:  # noqa: ARG002
+        """Drop what the origins said."""
+        self._pool.grow(-_contribution(held[Kind.RELEASED]))
 
     def snapshot(self) -> Snapshot:
         """Own counts and sums, raw and released."""
@@ -102,13 +108,17 @@ class PrivateUcb:
         self.fresh = (Released(release, noised),)
 
 
+def _contribution(cells: Cells) -> Cells:
+    """The pulls of each, and what its releases say that they paid."""
+    now, at_release, noised = cells
+    return np.stack([now, extrapolated(now, at_release, noised)])
+
+
 def extrapolated(now: Columns, at_release: Columns, noised: Columns) -> Columns:
     """⌊now · noised / at_release⌋, what the released mean says about all pulls so far; 0 where nothing is released.
 
     With noised = q·at_release + r it equals now·q + ⌊now·r / at_release⌋, whose products stay inside 64 bits.
     """
-    if (now == at_release).all():
-        return noised  # released at every pull, as at nominal ε = 1: nothing to extrapolate
     divisor = np.maximum(at_release, 1)
     quotient, rest = np.divmod(noised, divisor)
     contribution: Columns = now * quotient + now * rest // divisor

@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 
 from agentd.core.grid import UNIT
-from agentd.core.message import Batch, Columns, Kind
+from agentd.core.message import Columns, Held, Kind, News
 from agentd.core.policy.base import PolicySettings, Released, Snapshot
 from agentd.core.policy.coins import Coins
 from agentd.core.policy.records import NOTHING, Record, RecordPool
@@ -97,12 +97,12 @@ class Sealed:
         """The record of the arm whose batch has just closed, now and then an older one again; first of all a hello."""
         return None if self._body is None else (Kind.SEALED, self._body)
 
-    def learn(self, batch: Batch, rows: Columns) -> None:
+    def learn(self, news: News) -> None:
         """Keep the records that say more than the ones held."""
-        if batch.kind is Kind.SEALED and self._pool.replace(batch, rows):
+        if news.batch.kind is Kind.SEALED and self._pool.replace(news.batch, news.rows):
             self._arm = None
 
-    def forget(self, rows: Columns) -> None:
+    def forget(self, rows: Columns, held: Held) -> None:  # noqa: ARG002
         """Drop what is held of the origins."""
         self._pool.forget(rows)
         self._arm = None

@@ -15,8 +15,14 @@ from typing import Protocol
 
 from agentd.core.chance import Purpose, stream
 
+BLOCK_BYTES = 64
+"""Random bytes that the exact sampler asks for at once; twice what a draw mostly needs."""
 BLOCK = 64
 """Exponentials a seeded source draws ahead per arm; changes the speed, never the noise."""
+
+
+MAX_SCALE = 1 << 256
+"""Far beyond any scale that releases use; so that a block holds more than one number."""
 
 
 class Noise(Protocol):
@@ -31,46 +37,70 @@ class ExactLaplace:
     """Noise that keeps the promise: integers only, from the operating system.
 
     Canonne, Kamath and Steinke, The Discrete Gaussian for Differential Privacy, 2020, Algorithms 1 and 2: no
-    logarithm, no rounding, every probability exact. It is fork-safe: `secrets` asks the operating system at
-    every call and keeps no state in the process, so a child never repeats its parent's noise. How long a draw
-    takes depends on chance and a little on the value drawn, by microseconds.
+    logarithm, no rounding, every probability exact. It is fork-safe: every draw asks the operating system anew and
+    leaves nothing in the process, so a child never repeats its parent's noise. How long a draw takes depends on chance
+    and a little on the value drawn, by microseconds.
     """
 
-    def __init__(self, randbelow: Callable[[int], int] = secrets.randbelow) -> None:
+    def __init__(self, randbelow: Callable[[int], int] | None = None) -> None:
         self._randbelow = randbelow
 
     def draw(self, arm: int, scale: int) -> int:  # noqa: ARG002 - one source serves every arm
         """Return one integer x with P(x) ∝ exp(−|x|/scale)."""
         _require_scale(scale)
+        below = self._randbelow or _Uniform().below
         while True:
             # One uniform number serves as the remainder and, in its lowest bit, as the sign.
-            remainder, negative = divmod(self._randbelow(2 * scale), 2)
-            if not self._accept(remainder, scale):
+            remainder, negative = divmod(below(2 * scale), 2)
+            if not _accept(below, remainder, scale):
                 continue
-            magnitude = remainder + scale * self._geometric()
+            magnitude = remainder + scale * _geometric(below)
             if not negative:
                 return magnitude
             if magnitude:  # zero has one sign only, else it would come twice as often as it should
                 return -magnitude
 
-    def _accept(self, numerator: int, denominator: int, place: int = 1) -> bool:
-        """Return True with probability exp(−γ), γ = numerator/denominator in [0, 1].
 
-        The run of successes with probabilities γ/1, γ/2, γ/3, … ends at an odd place with probability
-        1 − γ + γ²/2! − γ³/3! + … = exp(−γ). Places before `place` are known to succeed.
-        """
-        below = denominator * place
-        while self._randbelow(below) < numerator:
-            place += 1
-            below += denominator
-        return place % 2 == 1
+class _Uniform:
+    """Uniform whole numbers from blocks of random bits: a draw needs about eight of them, and each call is costly."""
 
-    def _geometric(self) -> int:
-        """Count successes of probability exp(−1) before the first failure."""
-        count = 0
-        while self._accept(1, 1, place=2):  # γ = 1: the first place cannot fail and needs no coin
-            count += 1
-        return count
+    __slots__ = ("_bits", "_left")
+
+    def __init__(self) -> None:
+        self._bits = self._left = 0
+
+    def below(self, limit: int) -> int:
+        """Return a number in [0, limit), each as likely as the others: bits that say another one are thrown away."""
+        width = (limit - 1).bit_length()
+        while True:
+            if self._left < width:
+                self._bits, self._left = int.from_bytes(secrets.token_bytes(BLOCK_BYTES), "little"), 8 * BLOCK_BYTES
+            number = self._bits & ((1 << width) - 1)
+            self._bits >>= width
+            self._left -= width
+            if number < limit:
+                return number
+
+
+def _accept(below: Callable[[int], int], numerator: int, denominator: int, place: int = 1) -> bool:
+    """Return True with probability exp(−γ), γ = numerator/denominator in [0, 1].
+
+    The run of successes with probabilities γ/1, γ/2, γ/3, … ends at an odd place with probability
+    1 − γ + γ²/2! − γ³/3! + … = exp(−γ). Places before `place` are known to succeed.
+    """
+    limit = denominator * place
+    while below(limit) < numerator:
+        place += 1
+        limit += denominator
+    return place % 2 == 1
+
+
+def _geometric(below: Callable[[int], int]) -> int:
+    """Count successes of probability exp(−1) before the first failure."""
+    count = 0
+    while _accept(below, 1, 1, place=2):  # γ = 1: the first place cannot fail and needs no coin
+        count += 1
+    return count
 
 
 class SeededLaplace:
@@ -117,5 +147,5 @@ def cumulative(x: int, scale: int | float | Fraction) -> float:
 
 
 def _require_scale(scale: int) -> None:
-    if not isinstance(scale, int) or isinstance(scale, bool) or scale < 1:
-        raise ValueError(f"a noise scale must be a positive integer of grid steps, got {scale!r}")
+    if not isinstance(scale, int) or isinstance(scale, bool) or not 1 <= scale < MAX_SCALE:
+        raise ValueError(f"a noise scale must be a positive integer of grid steps below 2^256, got {scale!r}")

@@ -107,22 +107,29 @@ class Ledger:
 
     def admits(self, release: Release) -> bool:
         """Whether the budget has room for a release; one that it has no room for is counted, and must not be made."""
-        if self._has_room(release):
+        if self._budget is None or self._has_room(release):
             return True
         self.refused += 1
         return False
 
     def record(self, release: Release) -> None:
         """Charge one release; call it before the release leaves, once."""
-        if not self._has_room(release):
+        if self._budget is not None and not self._has_room(release):
             raise ValueError(f"{release} goes past the privacy budget")
         self.take_back(release)
 
     def take_back(self, release: Release) -> None:
         """Charge a release that was made in the past, whatever the budget says by now."""
-        charge = _charge(release.scale)
-        self._arms.setdefault(release.arm, _Account()).add(charge)
-        self._total.add(charge)
+        account = self._arms.get(release.arm)
+        if account is None:
+            account = self._arms[release.arm] = _Account()
+        linear, square, drift = _charge(release.scale)
+        for each in (account, self._total):
+            each.releases += 1
+            each.linear += linear
+            each.square += square
+            each.drift += drift
+            each.largest = max(each.largest, linear)
 
     def _has_room(self, release: Release) -> bool:
         if self._budget is None:
@@ -244,15 +251,11 @@ def zeta(s: float) -> float:
     return math.fsum(math.pow(k, -s) for k in range(1, n)) + tail
 
 
-def _charge(scale: int) -> _Account:
+def _charge(scale: int) -> tuple[int, int, int]:
+    """What a release adds to Σ ε, Σ ε² and the drift."""
     epsilon = UNIT / scale
-    return _Account(
-        releases=1,
-        linear=_ceil_ratio(UNIT, scale),
-        square=_ceil_ratio(UNIT * UNIT, scale * scale),
-        drift=math.ceil(math.ldexp(epsilon * math.tanh(epsilon / 2) * _ROUND_UP, UNIT_BITS)),
-        largest=_ceil_ratio(UNIT, scale),
-    )
+    drift = math.ceil(math.ldexp(epsilon * math.tanh(epsilon / 2) * _ROUND_UP, UNIT_BITS))
+    return _ceil_ratio(UNIT, scale), _ceil_ratio(UNIT * UNIT, scale * scale), drift
 
 
 def _ceil_ratio(numerator: int, denominator: int) -> int:

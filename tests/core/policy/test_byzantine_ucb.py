@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from small_runs import sample, samples, totals
+from small_runs import news, sample, samples, totals
 
 from agentd.core.chance import Purpose, stream
 from agentd.core.estimate import ESTIMATORS, Confidence, Halves, half_of
@@ -41,7 +41,7 @@ def test_what_was_told_stays_told_when_the_next_sample_comes() -> None:
 
 def test_it_pulls_each_arm_once_whatever_it_has_heard() -> None:
     policy = byzantine()
-    policy.learn(samples(sample(1, 1, arm=1, reward=UNIT)), ROWS)
+    policy.learn(news(samples(sample(1, 1, arm=1, reward=UNIT))))
     assert policy.choose(1) == 0
     policy.observe(1, 0, UNIT, UNIT)
     assert policy.choose(2) == 1
@@ -51,7 +51,7 @@ def test_it_pulls_each_arm_once_whatever_it_has_heard() -> None:
 def test_samples_go_to_the_half_of_their_key() -> None:
     policy = byzantine(arms=1)
     policy.observe(1, 0, 10, 0)
-    policy.learn(samples(sample(1, 1, reward=20), sample(1, 2, reward=40), sample(2, 2, reward=80)), ROWS)
+    policy.learn(news(samples(sample(1, 1, reward=20), sample(1, 2, reward=40), sample(2, 2, reward=80))))
     expected = Halves()
     for origin, trial, reward in ((OWN, 1, 10), (1, 1, 20), (1, 2, 40), (2, 2, 80)):
         expected.add(half_of(origin, trial), reward)
@@ -60,21 +60,21 @@ def test_samples_go_to_the_half_of_their_key() -> None:
 
 def test_samples_of_several_arms_in_one_batch_are_kept_apart() -> None:
     policy = byzantine(arms=3)
-    policy.learn(samples(sample(1, 1, arm=2, reward=5), sample(2, 1, arm=0, reward=6), sample(3, 1, arm=2)), ROWS)
+    policy.learn(news(samples(sample(1, 1, arm=2, reward=5), sample(2, 1, arm=0, reward=6), sample(3, 1, arm=2))))
     assert [halves.size for halves in policy._samples] == [1, 0, 2]
     assert [halves.total for halves in policy._samples] == [6, 0, 5]
 
 
 def test_bodies_of_another_kind_are_ignored() -> None:
     policy = byzantine()
-    policy.learn(totals(Message(1, 9, 1, (4, 4, 4, 4))), ROWS)
+    policy.learn(news(totals(Message(1, 9, 1, (4, 4, 4, 4)))))
     assert [halves.size for halves in policy._samples] == [0, 0]
 
 
 def test_samples_of_an_older_incarnation_still_count() -> None:
     policy = byzantine()
-    policy.learn(samples(sample(1, 1)), ROWS)
-    policy.forget(ROWS)
+    policy.learn(news(samples(sample(1, 1))))
+    policy.forget(ROWS, {})
     assert policy._samples[0].size == 1
 
 
@@ -100,7 +100,7 @@ def test_it_pulls_what_the_formula_says(estimator: str) -> None:
         policy.observe(trial, arm, reward, reward)
         arms[arm].add(half_of(OWN, trial), reward)
         heard = [sample(o, trial, arm=int(chance.integers(2)), reward=int(chance.integers(2)) * UNIT) for o in (1, 2)]
-        policy.learn(samples(*heard), ROWS)
+        policy.learn(news(samples(*heard)))
         for message in heard:
             arms[message.body[0]].add(half_of(message.origin, trial), message.body[1])
     assert (policy.fallbacks, policy.estimates) == (fell_back, asked)

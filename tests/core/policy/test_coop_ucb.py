@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from small_runs import sample, samples, totals
+from small_runs import news, sample, samples, totals
 
 from agentd.core.grid import UNIT
 from agentd.core.message import Kind, Message
@@ -38,7 +38,7 @@ def test_it_learns_from_its_own_rewards_and_not_from_what_it_tells() -> None:
 
 def test_it_pulls_each_arm_itself_whatever_it_has_heard() -> None:
     policy = CoopUcb(PolicySettings(arms=2))
-    policy.learn(totals(Message(1, 50, 1, (25, 25 * UNIT, 25, 0))), ROW)
+    policy.learn(news(totals(Message(1, 50, 1, (25, 25 * UNIT, 25, 0)))))
     assert policy.choose(1) == 0
     policy.observe(1, 0, 0, 0)
     assert policy.choose(2) == 1
@@ -47,25 +47,27 @@ def test_it_pulls_each_arm_itself_whatever_it_has_heard() -> None:
 def test_what_others_found_changes_its_mind() -> None:
     policy = after_first_pulls()
     assert policy.choose(3) == 0
-    policy.learn(totals(Message(1, 50, 1, (25, 0, 25, 25 * UNIT))), ROW)
+    policy.learn(news(totals(Message(1, 50, 1, (25, 0, 25, 25 * UNIT)))))
     assert policy.choose(3) == 1
 
 
 def test_what_others_found_counts_until_it_is_forgotten() -> None:
     policy = after_first_pulls()
-    policy.learn(totals(Message(1, 50, 1, (25, 0, 25, 25 * UNIT))), ROW)
-    policy.forget(ROW)
+    told = totals(Message(1, 50, 1, (25, 0, 25, 25 * UNIT)))
+    policy.learn(news(told))
+    policy.forget(ROW, {Kind.TOTALS: told.cells})
     assert policy.choose(3) == 0
 
 
 def test_newer_totals_replace_older_ones() -> None:
     policy = after_first_pulls()
-    policy.learn(totals(Message(1, 50, 1, (25, 0, 25, 25 * UNIT))), ROW)
-    policy.learn(totals(Message(1, 51, 1, (26, 26 * UNIT, 25, 0))), ROW)
+    older = totals(Message(1, 50, 1, (25, 0, 25, 25 * UNIT)))
+    policy.learn(news(older))
+    policy.learn(news(totals(Message(1, 51, 1, (26, 26 * UNIT, 25, 0))), before=older))
     assert policy.choose(3) == 0
 
 
 def test_bodies_of_another_kind_are_ignored() -> None:
     policy = after_first_pulls()
-    policy.learn(samples(sample(1, 1, arm=1, reward=UNIT)), ROW)
+    policy.learn(news(samples(sample(1, 1, arm=1, reward=UNIT))))
     assert policy.choose(3) == 0

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from small_runs import sample, samples
+from small_runs import news, sample, samples
 
 from agentd.core.grid import UNIT
 from agentd.core.message import Kind
@@ -41,8 +41,8 @@ def test_negative_sums_of_noised_releases_are_compared_too() -> None:
 def test_who_plays_alone_tells_learns_and_forgets_nothing() -> None:
     silent = Silent()
     assert silent.body() is None
-    silent.learn(samples(sample(1, 1)), np.zeros(1, dtype=np.int64))
-    silent.forget(np.zeros(1, dtype=np.int64))
+    silent.learn(news(samples(sample(1, 1))))
+    silent.forget(np.zeros(1, dtype=np.int64), {})
     assert not vars(silent)
 
 

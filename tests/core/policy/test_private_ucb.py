@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_runs import released, sample, samples
+from small_runs import news, released, sample, samples
 
 from agentd.core.checks import MAX_GAP
 from agentd.core.grid import UNIT
@@ -98,7 +98,7 @@ def test_what_is_released_is_what_is_told_and_not_what_was_seen() -> None:
 @pytest.mark.parametrize(("epsilon", "rounds"), [(1.0, 2), (0.5, 4), (0.3, 8), (2.0, 2)])
 def test_it_pulls_in_turn_for_as_long_as_the_paper_says(epsilon: float, rounds: int) -> None:
     policy, _ = private(arms=2, epsilon=epsilon)
-    policy.learn(released(Message(1, 99, 1, (40, 40, 40 * UNIT, 40, 40, 0))), ROW)
+    policy.learn(news(released(Message(1, 99, 1, (40, 40, 40 * UNIT, 40, 40, 0)))))
     for trial in range(1, rounds + 1):
         assert policy.choose(trial) == (trial - 1) % 2
         policy.observe(trial, (trial - 1) % 2, 0, 0)
@@ -111,9 +111,10 @@ def test_it_decides_on_own_raw_rewards_and_the_others_releases() -> None:
     policy.observe(1, 0, UNIT, UNIT)
     policy.observe(2, 1, UNIT, UNIT)
     assert policy.choose(3) == 0
-    policy.learn(released(Message(1, 9, 1, (4, 4, 0, 4, 4, 1))), ROW)
+    told = released(Message(1, 9, 1, (4, 4, 0, 4, 4, 1)))
+    policy.learn(news(told))
     assert policy.choose(3) == 1
-    policy.forget(ROW)
+    policy.forget(ROW, {Kind.RELEASED: told.cells})
     assert policy.choose(3) == 0
 
 
@@ -121,7 +122,7 @@ def test_bodies_of_another_kind_are_ignored() -> None:
     policy, _ = private(arms=2)
     policy.observe(1, 0, 0, 0)
     policy.observe(2, 1, 0, 0)
-    policy.learn(samples(sample(1, 1, arm=1, reward=UNIT)), ROW)
+    policy.learn(news(samples(sample(1, 1, arm=1, reward=UNIT))))
     assert policy.choose(3) == 0
 
 
@@ -142,3 +143,24 @@ def test_the_extrapolation_is_exact_for_every_release_the_checks_let_through(
     reach = at_release * UNIT + int(64 * UNIT * at_release**0.75)
     noised = int(place * reach)
     assert extrapolated(columns(now), columns(at_release), columns(noised)).tolist() == [now * noised // at_release]
+
+
+bodies = st.lists(st.tuples(st.integers(1, 50), st.integers(0, 30), st.integers(-(1 << 30), 1 << 30)), max_size=12)
+
+
+@given(bodies, st.integers(0, 12))
+@settings(deadline=None)
+def test_what_the_group_says_is_the_sum_of_the_newest_releases(told: list[tuple[int, int, int]], literal: int) -> None:
+    """One origin's releases, the first few of them of the moment, the others extrapolated; then it is forgotten."""
+    policy, _ = private(arms=1)
+    before, pulls = released(Message(1, 1, 1, (0, 0, 0))), 0
+    for place, (more, behind, noised) in enumerate(told):
+        pulls += more
+        at_release = pulls if place < literal else max(1, pulls - behind)
+        after = released(Message(1, 2 + place, 1, (pulls, at_release, noised)))
+        policy.learn(news(after, before=before))
+        assert policy._pool.counts == [pulls]
+        assert policy._pool.sums == [pulls * noised // at_release]
+        before = after
+    policy.forget(ROW, {Kind.RELEASED: before.cells})
+    assert (policy._pool.counts, policy._pool.sums) == ([0], [0])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small_runs import ring, spec
+from small_runs import news, ring, spec
 
 from agentd.core.grid import UNIT
 from agentd.core.message import Batch, Kind, Message, batch_of
@@ -42,7 +42,7 @@ def told(*bodies: tuple[int, ...], first_origin: int = 1) -> Batch:
 
 
 def hear(policy: Sealed, *bodies: tuple[int, ...], rows: list[int] | None = None) -> None:
-    policy.learn(told(*bodies), np.array(rows if rows is not None else range(len(bodies)), dtype=np.int64))
+    policy.learn(news(told(*bodies), *(rows or ())))
 
 
 def greet(policy: Sealed, others: int) -> None:
@@ -145,7 +145,7 @@ def test_hellos_and_old_records_are_no_news() -> None:
 
 def test_other_kinds_are_ignored() -> None:
     policy = sealed(2)
-    policy.learn(batch_of(Kind.SAMPLE, [Message(1, 1, 1, (0, 1))]), np.array([0]))
+    policy.learn(news(batch_of(Kind.SAMPLE, [Message(1, 1, 1, (0, 1))])))
     assert policy._pool.origins == 0
 
 
@@ -153,12 +153,12 @@ def test_what_a_returning_origin_said_before_is_forgotten() -> None:
     policy = sealed(2)
     hear(policy, (0, 100, 1, 90 * UNIT, 10 * UNIT), (1, 100, 1, 90 * UNIT, 80 * UNIT))
     policy.choose(1)
-    policy.forget(np.array([1]))
+    policy.forget(np.array([1]), {})
     assert policy._pool.samples == [90 * UNIT, 0]
     assert policy._pool.sums == [10 * UNIT, 0]
     assert policy.choose(1) == 1  # nobody knows it any more
     assert policy._pool.origins == 2
-    policy.forget(np.array([30]))  # never heard of
+    policy.forget(np.array([30]), {})  # never heard of
     assert policy._pool.samples == [90 * UNIT, 0]
 
 

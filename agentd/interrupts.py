@@ -1,0 +1,38 @@
+"""Ctrl-C and pools of processes: a terminal sends it to everybody, but it is the parent's to handle."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+
+
+def start_deaf(pool: Executor) -> None:
+    """Start a pool's processes such that they never see Ctrl-C, not even before their first line of ours.
+
+    The first task starts them: all workers of loky, or the server that forks those of a forkserver pool.
+    """
+    resource_tracker.ensure_running()  # whoever starts it first finds the signal unblocked afterwards
+    with interrupts_later():
+        pool.submit(int)
+
+
+@contextmanager
+def interrupts_later() -> Iterator[None]:
+    """Let Ctrl-C wait until this is done, and processes that begin meanwhile be deaf to it for good.
+
+    Blocked, the signal does not reach this thread nor, as they inherit that, the new processes. But it may reach
+    another thread, such as those of BLAS, and its handler runs in this one all the same: so that only takes note.
+    """
+    came: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+        if came:
+            signal.raise_signal(signal.SIGINT)

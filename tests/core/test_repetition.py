@@ -1,0 +1,129 @@
+"""Rounds that repeat the one before: taken the short way or the long way, the same comes of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_runs import sample, samples
+
+from agentd.core import repetition
+from agentd.core.gossip import Gossip
+from agentd.core.message import Batch, Columns, Kind, Message, batch_of
+from agentd.core.origins import Origins
+
+OWN = 0
+
+
+class Picky:
+    """Refuses what pays nothing; or nothing at all."""
+
+    def __init__(self) -> None:
+        self.refused = 0
+
+    def finds_fine(self, batch: Batch, rows: Columns) -> bool:
+        assert len(rows) == len(batch)
+        return bool((batch.body[:, 1] != 0).all())
+
+    def sift(self, batch: Batch) -> Batch:
+        fine = batch.body[:, 1] != 0
+        self.refused += int((~fine).sum())
+        return batch.rows(fine)
+
+
+class Pair:
+    """Two agents that hear the same; one of them never remembers the round before."""
+
+    def __init__(self, window: int = 8) -> None:
+        self.gossips = [Gossip(Origins(OWN, limit=4), window=window) for _ in range(2)]
+        self.judges = [Picky(), Picky()]
+
+    def hear(self, batch: Batch) -> None:
+        quick, slow = self.gossips
+        slow._last.clear()
+        one, other = (gossip.hear(batch, judge) for gossip, judge in zip(self.gossips, self.judges, strict=True))
+        assert one.fresh.messages() == other.fresh.messages()
+        assert one.rows.tolist() == other.rows.tolist()
+        assert one.renewed.tolist() == other.renewed.tolist()
+        assert [b.messages() for b in quick.take_relays()] == [b.messages() for b in slow.take_relays()]
+        assert quick.dropped == slow.dropped
+        assert quick.redundant == slow.redundant
+        assert np.array_equal(quick._ring, slow._ring)
+        assert quick._highest == slow._highest
+        assert self.judges[0].refused == self.judges[1].refused
+
+
+copies = st.lists(
+    st.builds(
+        lambda origin, trial, life, more, incarnation, reward: Message(
+            origin, trial, life, (0, reward), life + more, incarnation
+        ),
+        st.integers(0, 5),
+        st.integers(1, 12),
+        st.integers(1, 3),
+        st.integers(0, 1),
+        st.sampled_from([0, 0, 0, 0, 0, 0, 0, 1]),
+        st.sampled_from([1] * 15 + [0]),
+    ),
+    min_size=1,
+    max_size=6,
+)
+steps = st.lists(st.one_of(st.just("again"), st.just("again"), st.just("again"), copies), max_size=25)
+
+
+def later(message: Message) -> Message:
+    return message._replace(trial=message.trial + 1)
+
+
+@given(copies, steps)
+@settings(deadline=None, max_examples=300)
+def test_the_short_way_comes_to_the_same_as_the_long_way(first: list[Message], rest: list[str | list[Message]]) -> None:
+    """Rounds that repeat each other, and in between whatever else: new origins, new lives, old trials, forgeries."""
+    pair, now = Pair(), first
+    pair.hear(batch_of(Kind.SAMPLE, now))
+    for step in rest:
+        now = [later(message) for message in now] if isinstance(step, str) else step
+        pair.hear(batch_of(Kind.SAMPLE, now))
+
+
+def test_in_lockstep_every_round_but_the_first_few_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A neighbour's message with two hops to live, and relays of two origins, one of them the neighbour itself."""
+    pair, confirmed = Pair(window=128), []
+    plain = repetition.Repetition.is_confirmed_by
+
+    def noted(self: repetition.Repetition, ring: Columns, width: int) -> bool:
+        confirmed.append(plain(self, ring, width))
+        return confirmed[-1]
+
+    monkeypatch.setattr(repetition.Repetition, "is_confirmed_by", noted)
+    for trial in range(2, 400):
+        pair.hear(
+            samples(
+                Message(1, trial, 2, (0, 5), 2),
+                Message(2, trial - 1, 1, (0, 5), 2),
+                Message(1, trial - 1, 1, (0, 5), 2),
+                Message(OWN, trial - 1, 1, (0, 5), 2),
+                Message(2, trial - 1, 1, (0, 5), 2),
+            )
+        )
+    assert confirmed.count(True) >= 390
+    assert pair.gossips[0].redundant["own"] == 398
+
+
+def test_a_round_that_was_partly_heard_already_takes_the_long_way() -> None:
+    pair = Pair()
+    for trial in (1, 2, 3):
+        pair.hear(samples(sample(1, trial, reward=5), sample(2, trial, reward=5)))
+    pair.hear(samples(sample(2, 4, reward=5)))
+    pair.hear(samples(sample(1, 4, reward=5), sample(2, 4, reward=5)))
+    pair.hear(samples(sample(1, 5, reward=5), sample(2, 5, reward=5)))
+    assert pair.gossips[0].redundant["duplicate"] == 1
+
+
+def test_a_kind_is_remembered_whatever_other_kinds_come_in_between() -> None:
+    pair = Pair()
+    for trial in range(1, 6):
+        pair.hear(samples(sample(1, trial, reward=5)))
+        pair.hear(batch_of(Kind.TOTALS, [Message(2, trial, 1, (trial, 1))]))
+    assert set(pair.gossips[0]._last) == {Kind.SAMPLE, Kind.TOTALS}
