@@ -12,13 +12,15 @@ import contextlib
 import multiprocessing
 import selectors
 import signal
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from signal import Signals
+from types import ModuleType
 from typing import Any
 
 from agentd.errors import AgentdError
@@ -54,6 +56,7 @@ PRELOADED = (
     "agentd.shell.faulty",
     "agentd.shell.journal",
     "deploy.children",
+    "deploy.rehearsal",
 )
 """What the fork server imports, so that no child has to."""
 
@@ -158,7 +161,8 @@ class Crew:
             target=child_main, args=(name, str(self._run_dir), target, *arguments), name=name, daemon=True
         )
         try:
-            process.start()
+            with _main_left_out():
+                process.start()
         except (OSError, EOFError) as fault:
             raise AgentdError(
                 f"cannot start {name}: {fault or 'the fork server ended'}; see {STDERR}, and the limits on processes"
@@ -167,6 +171,20 @@ class Crew:
         self.children[name] = child
         self._selector.register(process.sentinel, selectors.EVENT_READ, lambda: self._ended(child))
         self._hearer.started(name)
+
+
+@contextlib.contextmanager
+def _main_left_out() -> Iterator[None]:
+    """Start processes that do not run our `__main__` again, as multiprocessing would have them do.
+
+    They need nothing of it, and running it would copy two megabytes of what the fork server shares into each of them.
+    """
+    ours = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = ours
 
 
 def _warm_context() -> ForkServerContext:

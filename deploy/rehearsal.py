@@ -1,0 +1,129 @@
+"""The first rounds of a few agents, played once where all agents of a testbed are forked from.
+
+Imported last by the fork server, and by nobody else. Whatever a process touches for the first time after the fork is
+copied into it: the byte code that the interpreter rewrites while it learns which types pass by, what libraries set up
+at their first call, the holes between blocks of memory that get filled. With hundreds of agents on one machine that is
+most of their memory and much of their start. Done here, before any fork, it is there once and shared by all.
+
+Nothing of the rehearsal is left to share but memory: no socket, no file, no thread, no generator, no noise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import gc
+import os
+import sqlite3
+from collections.abc import Sequence
+
+from agentd.core.agent import Agent
+from agentd.core.grid import UNIT
+from agentd.core.policy import PolicySettings, make_policy
+from agentd.core.policy.base import Keepable
+from agentd.core.privacy.laplace import ExactLaplace
+from agentd.errors import PeerError
+from agentd.shell.journal import Journal
+from agentd.shell.logs import open_log
+from agentd.wire.codec import decode_frames, encode_frame
+from agentd.wire.expectation import Expectation, read_expected
+from agentd.wire.frame import Frame, together
+from agentd.wire.layout import HeadReader
+from agentd.wire.size import fitting
+from agentd.wire.topics import FRAME_TOPIC
+
+ALGORITHM = "private-ucb"
+"""The default, and the one that calls for most: noise, ledger, journal, relays."""
+AGENTS = 3
+ARMS = 5
+GAMMA = 2
+ROUNDS = 24
+"""The interpreter has made up its mind about a function after fewer calls."""
+HOLES_BYTES = (65_536, 16_384, 4_096, 1_024, 512, 256, 128, 64, 24)
+"""Sizes of blocks that fill what is free, the largest first."""
+
+MOST_HOLES = 10_000
+"""Of one size; a heap with more holes keeps some."""
+
+
+class _Player:
+    """An agent with its journal in memory, and its frames in place of sockets."""
+
+    def __init__(self, own: int) -> None:
+        policy = make_policy(ALGORITHM, PolicySettings(arms=ARMS), own, ExactLaplace())
+        assert isinstance(policy, Keepable)  # noqa: S101 - the algorithm was chosen so
+        self._policy = policy
+        self._agent = Agent(own, policy, arms=ARMS, lifetime=GAMMA)
+        self._journal = Journal.over(sqlite3.connect(":memory:", isolation_level=None), {"agent": own})
+        self._journal.join(0, policy, run="", arms=ARMS, incarnation=0)
+        self._heads = HeadReader()
+        self._expected: list[Expectation | None] = [None] * (AGENTS - 1)
+
+    def say(self, round_: int) -> bytes:
+        """Pull, write it down, and put it into a frame."""
+        agent = self._agent
+        self._journal.intend(round_, agent.choose())
+        agent.observe(UNIT // 2)
+        self._journal.commit(round_, self._policy, agent.prepared)
+        batches, _ = fitting(agent.outbox(), ARMS)
+        return FRAME_TOPIC + encode_frame(Frame(bytes(8), agent.own, 0, round_, round_, 0, batches, ARMS))
+
+    def hear(self, round_: int, parts: Sequence[bytes]) -> None:
+        """Read the others' frames: as expected, or whatever they say."""
+        expected = [(before, round_, part) for before, part in zip(self._expected, parts, strict=True)]
+        batch = read_expected(expected, round_, self._heads)
+        if batch is not None:
+            self._agent.receive([batch], latest_trial=round_)
+            return
+        decoded = decode_frames([part[len(FRAME_TOPIC) :] for part in parts], arms=ARMS, heads=self._heads)
+        frames = [frame for frame in decoded if not isinstance(frame, PeerError)]
+        self._expected = [Expectation.after(frame, part) for frame, part in zip(frames, parts, strict=True)]
+        self._agent.receive(together(frames), latest_trial=round_)
+
+
+async def play() -> None:
+    """A few rounds of a few agents."""
+    log = open_log(os.devnull, "info").bind(agent=0)
+    players = [_Player(own) for own in range(AGENTS)]
+    for round_ in range(1, ROUNDS + 1):
+        said = [player.say(round_) for player in players]
+        for own, player in enumerate(players):
+            player.hear(round_, [part for other, part in enumerate(said) if other != own])
+        log.info("progress", trial=round_)
+        await asyncio.sleep(0)
+
+
+def fill_holes() -> None:
+    """Take what is free between used blocks, for good.
+
+    A child that allocates would copy a page of the fork server for every hole it uses; from the end of the heap it
+    gets whole pages of its own, and fills them.
+    """
+    libc = ctypes.CDLL(None)
+    with contextlib.suppress(AttributeError):  # another C library; then the holes stay
+        libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+        libc.mallinfo2.restype = _Heap
+        for size in HOLES_BYTES:
+            for _ in range(MOST_HOLES):
+                if not _took_a_hole(libc, size):
+                    break
+
+
+class _Heap(ctypes.Structure):
+    """What glibc tells of its heap (`mallinfo2`)."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in ("size", *"abcdef", "used", "free", "free_at_end")]
+
+
+def _took_a_hole(libc: ctypes.CDLL, size: int) -> bool:
+    before: _Heap = libc.mallinfo2()
+    libc.malloc(size)
+    after: _Heap = libc.mallinfo2()
+    return bool(after.size == before.size and after.free_at_end >= before.free_at_end)
+
+
+# The fork server knows one way to do something before it forks: to import it.
+asyncio.run(play())
+gc.collect()
+fill_holes()
