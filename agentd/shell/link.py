@@ -19,10 +19,11 @@ import zmq
 from structlog.typing import FilteringBoundLogger
 
 from agentd.core.message import Batch
-from agentd.errors import ConfigurationError, LinkError, PeerError
-from agentd.shell.neighbour import Neighbour
-from agentd.shell.sockets import SLICE_MS, publisher, subscriber
-from agentd.wire.codec import decode_frame, decode_frames, encode_frame
+from agentd.errors import PeerError
+from agentd.shell.barrier import Barrier
+from agentd.shell.neighbour import LATE_FRAMES_AT_ONCE, Neighbour
+from agentd.shell.sockets import publisher, subscriber
+from agentd.wire.codec import decode_frames, encode_frame
 from agentd.wire.expectation import Expectation, read_expected
 from agentd.wire.frame import GOODBYE, GREETING, MAX_FRAME_BYTES, Frame, together
 from agentd.wire.layout import HeadReader
@@ -36,13 +37,8 @@ _READABLE = int(zmq.POLLIN)
 """As a plain number: arithmetic with an enumeration is slow."""
 KICK_AFTER_S = 1.0
 """By then libzmq has backed off from a neighbour that was not there when we started."""
-FIRST_PAUSE_S = 0.001
-LONGEST_PAUSE_S = 0.05
-"""How long a starting agent lets answers of its neighbours gather before it looks again."""
 SLOW_S = 0.001
 """A neighbour that makes us wait longer is waited for first in the next round."""
-LATE_FRAMES_AT_ONCE = 16
-"""Frames taken per round from a neighbour that is not waited for."""
 EVENTS_AT_ONCE = 1024
 """Subscriptions looked at before something else is done; whoever subscribes without end must not keep us here."""
 FRAME_OVERHEAD_BYTES = 1024
@@ -112,26 +108,17 @@ class Link:
         faults.over(self._order, self.dropped)
 
     async def wait_until_ready(self, timeout_s: float, stop: asyncio.Event, *, all_needed: bool) -> None:
-        """Return when every neighbour hears us and was heard; evidence, never a guess.
-
-        Late, the missing are named: in an error where all are needed, else in the log.
-        """
-        deadline = time.monotonic() + timeout_s
-        pause_s = FIRST_PAUSE_S
-        while (missing := [n for n in self._order if not (n.hears_us and n.greeted)]) and not stop.is_set():
-            if time.monotonic() >= deadline:
-                self._go_without(missing, timeout_s, all_needed)
-                return
-            # Only those not heard yet: frames of the others stay in their sockets until rounds begin.
-            unheard = [n for n in missing if not n.greeted]
-            for neighbour in unheard:
-                neighbour.route.find()
-            zmq.select([self._publisher, *(n.socket for n in unheard)], [], [], SLICE_MS / 1000)
-            self._greet_subscribers()
-            for neighbour in unheard:
-                self._hear_first(neighbour)
-            await asyncio.sleep(pause_s)  # more may come meanwhile: to be woken for each one is dear in a crowd
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        """Return when every neighbour hears us and was heard, or late without those that are not needed."""
+        barrier = Barrier(
+            self._neighbours.values(),
+            own=self._own,
+            run=self._run,
+            publisher=self._publisher,
+            answer=self._greet_subscribers,
+            dropped=self.dropped,
+            log=self._log,
+        )
+        await barrier.wait(timeout_s, stop, all_needed=all_needed)
 
     def publish(self, round_: int, batches: Iterable[Batch], *, last: bool = False) -> None:
         """One frame to all neighbours; `last` says goodbye."""
@@ -395,50 +382,3 @@ class Link:
             self.missed += 1
             self.dropped["missed-rounds"] += 1
             self._log.warning("neighbour down", neighbour=neighbour.id, address=neighbour.address, round=self.round)
-
-    def _hear_first(self, neighbour: Neighbour) -> None:
-        """Read until something of the neighbour is understood, but never for as long as it likes to send."""
-        for _ in range(LATE_FRAMES_AT_ONCE):
-            if neighbour.greeted or (part := self._part(neighbour)) is None:
-                return
-            self._read_early(neighbour, part)
-
-    def _read_early(self, neighbour: Neighbour, part: bytes) -> None:
-        """Look at a part that came before our rounds began; what belongs to a round is kept for it."""
-        try:
-            frame = decode_frame(payload(part, self._topic))
-        except PeerError as fault:
-            self.dropped[fault.reason] += 1
-            if fault.reason == "version":
-                raise ConfigurationError(
-                    f"agent {neighbour.id} at {neighbour.address} speaks another protocol version; "
-                    "run the same agentd version everywhere"
-                ) from None
-            return
-        self._refuse_stranger(neighbour, frame)
-        if frame.greeting:
-            neighbour.note(frame, self.dropped)
-        else:
-            neighbour.greeted = True
-            neighbour.waiting.append(part)
-
-    def _refuse_stranger(self, neighbour: Neighbour, frame: Frame) -> None:
-        place = f"{neighbour.address}, where --peers says agent {neighbour.id} is"
-        if frame.sender != neighbour.id:
-            raise ConfigurationError(f"agent {frame.sender} answers at {place}; correct --peers")
-        if frame.run != self._run:
-            raise ConfigurationError(
-                f"the agent at {place}, belongs to run {frame.run.hex()}, not {self._run.hex()}; "
-                "give both the same --environment"
-            )
-
-    def _go_without(self, missing: Sequence[Neighbour], timeout_s: float, all_needed: bool) -> None:
-        names = ", ".join(f"{n.id} ({n.address})" for n in missing)
-        if all_needed:
-            raise LinkError(
-                f"neighbours did not answer within {timeout_s:g} s: {names}; "
-                f"are they running, and do their --peers name agent {self._own}?"
-            )
-        self._log.warning("starting without neighbours", missing=[n.id for n in missing])
-        for neighbour in missing:
-            neighbour.live = False

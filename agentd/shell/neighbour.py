@@ -16,6 +16,9 @@ from agentd.wire.frame import Frame
 if TYPE_CHECKING:  # only a testbed with injected faults loads it
     from agentd.shell.faulty import FaultyLine
 
+LATE_FRAMES_AT_ONCE = 16
+"""Frames taken at once from a neighbour that is not waited for."""
+
 
 @dataclass(slots=True, eq=False)
 class Neighbour:
