@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from container_image import PATIENCE_S, image_or_skip
@@ -21,6 +22,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def record_scenarios(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--record-scenarios"))
+
+
+def pytest_configure() -> None:
+    """Hear Ctrl-C, and let the processes of the tests hear it; a shell makes what it runs in the background deaf."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
