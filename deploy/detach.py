@@ -5,12 +5,13 @@ The command waits for news through a pipe: one JSON object when the testbed runs
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +28,30 @@ def detached(work: Callable[[Tell], None], log: Path) -> dict[str, Any]:
     reading, writing = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        _become_daemon(work, writing, log)
-    os.close(writing)
-    os.waitpid(child, 0)
-    with os.fdopen(reading, encoding="utf-8") as news:
-        return _first_news(news.readline, log)
+    # A Ctrl-C waits until it is known whom it has to take along; otherwise the daemon would be left behind.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            _become_daemon(work, writing, log, mask)
+        os.close(writing)
+        os.waitpid(child, 0)
+        with os.fdopen(reading, encoding="utf-8") as news:
+            return _first_news(news.readline, log, mask)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _first_news(readline: Callable[[], str], log: Path) -> dict[str, Any]:
+def _first_news(readline: Callable[[], str], log: Path, mask: Iterable[int]) -> dict[str, Any]:
     """The news; a Ctrl-C while waiting for it takes the daemon along."""
     daemon = readline()
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         line = readline()
     except KeyboardInterrupt:
-        os.kill(int(daemon), signal.SIGTERM)
+        with contextlib.suppress(ValueError, ProcessLookupError):  # it never came to be, or has ended
+            os.kill(int(daemon), signal.SIGTERM)
         readline()
         raise click.exceptions.Abort from None
     if not line:
@@ -52,13 +60,14 @@ def _first_news(readline: Callable[[], str], log: Path) -> dict[str, Any]:
     return news
 
 
-def _become_daemon(work: Callable[[Tell], None], writing: int, log: Path) -> None:
+def _become_daemon(work: Callable[[Tell], None], writing: int, log: Path, mask: Iterable[int]) -> None:
     """Leave the terminal and the parent, do the work, and never return."""
     code = 1
     try:
         os.setsid()
         if os.fork():  # whoever leads a session could get a terminal again; its child cannot
             os._exit(0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         _redirect(log)
         os.write(writing, f"{os.getpid()}\n".encode())
         work(_teller(writing))

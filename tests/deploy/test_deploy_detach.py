@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -13,6 +14,9 @@ import pytest
 
 from deploy.children import FAILURES, failures
 from deploy.processes import ProcessMark, wait_for
+
+PATIENCE_S = 120.0
+"""More than anything here takes, even on a busy machine: reaching it is a failure."""
 
 PROGRAM = """
 import os, signal, sys
@@ -44,7 +48,7 @@ def test_the_command_returns_with_the_first_news_while_the_work_goes_on(tmp_path
         "tell({'failure': ''}); tell({'second': 1}); signal.pause()"
     )
     with command(work, tmp_path / "log") as process:
-        out, complaint = process.communicate(timeout=30)
+        out, complaint = process.communicate(timeout=PATIENCE_S)
     assert out == "{'failure': ''}\n", complaint
     pid, session = json.loads(place.read_text(encoding="utf-8"))
     daemon = ProcessMark.of(pid)
@@ -53,12 +57,12 @@ def test_the_command_returns_with_the_first_news_while_the_work_goes_on(tmp_path
     assert session not in (pid, os.getsid(0)), "a session of its own, which it does not lead"
     assert (tmp_path / "log").read_text(encoding="utf-8") == "about to work\n"
     os.kill(pid, signal.SIGTERM)
-    assert wait_for([daemon], 10.0) == []
+    assert wait_for([daemon], PATIENCE_S) == []
 
 
 def test_a_supervisor_that_ends_without_news_is_reported_with_its_log(tmp_path: Path) -> None:
     with command("raise RuntimeError('no luck')", tmp_path / "log") as process:
-        _, complaint = process.communicate(timeout=30)
+        _, complaint = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert f"the supervisor ended before the testbed ran; see {tmp_path / 'log'}" in complaint
     assert "RuntimeError: no luck" in (tmp_path / "log").read_text(encoding="utf-8")
@@ -72,9 +76,37 @@ def test_ctrl_c_while_waiting_takes_the_supervisor_along(tmp_path: Path) -> None
         daemon = ProcessMark.of(int(started.read_text(encoding="ascii")))  # a fifo: waits until it is written
         assert daemon is not None
         os.killpg(process.pid, signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE_S)
     assert process.returncode != 0
-    assert wait_for([daemon], 10.0) == []
+    assert wait_for([daemon], PATIENCE_S) == []
+
+
+INTERRUPTED = """
+import os, signal
+really_fork = os.fork
+
+def fork():
+    child = really_fork()
+    if child:
+        signal.raise_signal(signal.SIGINT)  # before anybody knows the supervisor's number
+    return child
+
+os.fork = fork
+"""
+
+
+def test_ctrl_c_while_the_supervisor_is_being_made_takes_it_along_too(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    program = INTERRUPTED + PROGRAM.format(work="signal.pause()")
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "log")], pass_fds=[writing], stderr=subprocess.PIPE
+    ) as process:
+        os.close(writing)
+        process.communicate(timeout=PATIENCE_S)
+    assert process.returncode != 0
+    assert select.select([reading], [], [], PATIENCE_S)[0], "the supervisor, which holds the other end, lives on"
+    assert os.read(reading, 1) == b""
+    os.close(reading)
 
 
 def test_the_last_words_of_children_are_found_among_nonsense(tmp_path: Path) -> None:
@@ -89,5 +121,5 @@ def test_the_last_words_of_children_are_found_among_nonsense(tmp_path: Path) -> 
 @pytest.mark.parametrize("work", ["tell({'exit_code': 1}); os._exit(0)", "tell({'exit_code': 1}); raise SystemExit(3)"])
 def test_news_count_even_if_the_supervisor_ends_at_once(work: str, tmp_path: Path) -> None:
     with command(work, tmp_path / "log") as process:
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     assert out == "{'exit_code': 1}\n"
