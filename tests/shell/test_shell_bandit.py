@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import threading
 import time
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from agentd.wire.environment import (
     Refusal,
     Refused,
     Report,
+    Request,
     Reward,
     Wait,
     Welcome,
@@ -40,6 +40,19 @@ def _less_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentd.shell.bandit.ASK_AGAIN_S", 0.05)
 
 
+class Clock:
+    """The client's time: it passes only while the environment is silent on purpose, however slow the machine is."""
+
+    now_s = 1000.0
+    silent = False
+    """The newest request gets no answer."""
+
+    def monotonic(self) -> float:
+        if self.silent:
+            self.now_s += 2.0
+        return self.now_s
+
+
 @pytest.fixture
 def address() -> str:
     return free_address()
@@ -52,16 +65,34 @@ def client(context: Context, address: str, log: FilteringBoundLogger, stop: asyn
     made.close()
 
 
+@pytest.fixture
+def clock(client: BanditClient, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made, really_send = Clock(), client._send
+
+    def send(request: Request) -> None:
+        made.silent = False
+        really_send(request)
+
+    monkeypatch.setattr(client, "_send", send)
+    monkeypatch.setattr("agentd.shell.bandit.time", made)
+    return made
+
+
 class Scripted:
     """Answers that a test has written down; nothing more is said when they are used up."""
 
-    def __init__(self, *answers: list[EnvironmentMessage | bytes]) -> None:
+    def __init__(self, *answers: list[EnvironmentMessage | bytes], clock: Clock | None = None) -> None:
         self._answers = iter(answers)
+        self._clock = clock
 
     def __call__(self, _request: EnvironmentMessage) -> list[EnvironmentMessage | bytes]:
-        return next(self._answers, [])
+        answer = next(self._answers, [])
+        if self._clock is not None:
+            self._clock.silent = not answer
+        return answer
 
 
+@pytest.mark.usefixtures("clock")
 async def test_hello_pull_and_report_are_answered(client: BanditClient, address: str) -> None:
     with StandIn(address, horizon=50) as environment:
         assert await client.hello(3, 1, LONG_S) == Welcome(RUN, 2, 0.0, 1.0, 50, 1)
@@ -71,8 +102,10 @@ async def test_hello_pull_and_report_are_answered(client: BanditClient, address:
     assert client.retries == 0
 
 
-async def test_it_asks_again_until_it_is_answered(client: BanditClient, address: str, log_file: Path) -> None:
-    with StandIn(address, Scripted([], [], [WELCOME])) as environment:
+async def test_it_asks_again_until_it_is_answered(
+    client: BanditClient, address: str, log_file: Path, clock: Clock
+) -> None:
+    with StandIn(address, Scripted([], [], [WELCOME], clock=clock)) as environment:
         assert await client.hello(3, 1, LONG_S) == WELCOME
     assert environment.requests == [Hello(3, 1)] * 3
     assert client.retries == 2
@@ -80,18 +113,19 @@ async def test_it_asks_again_until_it_is_answered(client: BanditClient, address:
     assert [(line["address"], line["retries"]) for line in lines] == [(address, 1), (address, 2)]
 
 
-async def test_patience_grows_with_every_try(client: BanditClient, address: str) -> None:
-    asked: list[float] = []
+async def test_patience_grows_with_every_try(
+    client: BanditClient, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
 
-    def answer(_request: EnvironmentMessage) -> list[EnvironmentMessage | bytes]:
-        asked.append(time.monotonic())
-        return [WELCOME] if len(asked) == 4 else []
+    async def silent_at_first(_request: object, deadline: float) -> Welcome | None:
+        waits.append(deadline - clock.now_s)
+        clock.now_s = deadline
+        return WELCOME if len(waits) == 8 else None
 
-    with StandIn(address, answer):
-        await client.hello(3, 1, LONG_S)
-    waits = [after - before for before, after in itertools.pairwise(asked)]
-    assert waits[0] < waits[1] < waits[2]
-    assert waits[2] > 0.9  # 0.25, 0.5, 1 s
+    monkeypatch.setattr(client, "_answer", silent_at_first)
+    assert await client.hello(3, 1, LONG_S) == WELCOME
+    assert waits == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
 
 
 async def test_an_environment_that_starts_later_is_found(client: BanditClient, address: str) -> None:
@@ -115,6 +149,7 @@ async def test_an_environment_that_was_restarted_is_found_again(client: BanditCl
     assert Pull(3, 1, 0) in environment.requests
 
 
+@pytest.mark.usefixtures("clock")
 async def test_answers_to_earlier_requests_and_questions_of_the_environment_are_passed_over(
     client: BanditClient, address: str, log_file: Path
 ) -> None:
@@ -126,6 +161,7 @@ async def test_answers_to_earlier_requests_and_questions_of_the_environment_are_
     assert reasons == ["not-msgpack", "not-msgpack"]
 
 
+@pytest.mark.usefixtures("clock")
 async def test_a_report_in_passing_waits_for_nobody(client: BanditClient, address: str) -> None:
     with StandIn(address) as environment:
         await client.hello(3, 1, LONG_S)
@@ -138,7 +174,7 @@ async def test_reports_to_nobody_never_block(client: BanditClient) -> None:
     started = time.monotonic()
     for _ in range(3000):
         client.report(REPORT)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < LONG_S / 2  # had each waited for a slice only, it would be minutes
 
 
 async def test_silence_ends_in_an_error_that_says_where_and_what_to_do(client: BanditClient, address: str) -> None:
@@ -158,6 +194,7 @@ async def test_a_pull_gives_up_too(client: BanditClient, address: str, monkeypat
             await client.pull(3, 1, 0)
 
 
+@pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize(
     ("code", "kind", "exit_code"),
     [
@@ -180,6 +217,7 @@ async def test_a_refusal_says_whose_fault_it_is(
     assert "that is why" in str(fault.value)
 
 
+@pytest.mark.usefixtures("clock")
 async def test_the_first_pull_waits_until_the_others_are_there(
     client: BanditClient, address: str, log_file: Path
 ) -> None:
@@ -197,6 +235,7 @@ async def test_being_told_to_stop_ends_the_waiting_for_the_others(
         await asyncio.wait_for(client.pull(3, 1, 0), LONG_S / 2)
 
 
+@pytest.mark.usefixtures("clock")
 async def test_a_broken_connection_of_our_own_is_outwaited(client: BanditClient, address: str, log_file: Path) -> None:
     """The environment takes some seconds to notice that an earlier connection of this agent is gone."""
     ghost: list[EnvironmentMessage | bytes] = [Refused(Refusal.DUPLICATE_AGENT, "agent 3 is already connected")]
@@ -207,13 +246,12 @@ async def test_a_broken_connection_of_our_own_is_outwaited(client: BanditClient,
 
 
 async def test_our_own_old_connection_is_outwaited_after_the_network_was_gone(
-    client: BanditClient, address: str, monkeypatch: pytest.MonkeyPatch
+    client: BanditClient, address: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Silence first, for longer than a ghost is usually waited for; then it speaks for us for a while."""
-    monkeypatch.setattr("agentd.shell.bandit.FIRST_PATIENCE_S", 0.2)
     monkeypatch.setattr("agentd.shell.bandit.GHOST_S", 0.1)
     ghost: list[EnvironmentMessage | bytes] = [Refused(Refusal.DUPLICATE_AGENT, "agent 3 is already connected")]
-    with StandIn(address, Scripted([], ghost, ghost, [Reward(1, 0, 5)])):
+    with StandIn(address, Scripted([], ghost, ghost, [Reward(1, 0, 5)], clock=clock)):
         assert await client.pull(3, 1, 0) == 5
 
 
@@ -238,9 +276,9 @@ async def test_being_told_to_stop_ends_the_waiting(client: BanditClient, stop: a
 
 
 async def test_the_last_report_is_sent_although_the_agent_was_told_to_stop(
-    client: BanditClient, address: str, stop: asyncio.Event
+    client: BanditClient, address: str, stop: asyncio.Event, clock: Clock
 ) -> None:
     stop.set()
-    with StandIn(address, Scripted([], [Noted(7)])) as environment:
+    with StandIn(address, Scripted([], [Noted(7)], clock=clock)) as environment:
         await client.last_report(REPORT, LONG_S)
     assert environment.requests == [REPORT, REPORT]
