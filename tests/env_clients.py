@@ -19,7 +19,7 @@ from agentd.wire.codec import decode_environment, encode_environment
 from agentd.wire.environment import EnvironmentMessage, Request
 
 ANY_PORT = "tcp://127.0.0.1:0"
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 """How long a test waits for what must happen; only a failing test waits that long."""
 
 

@@ -44,11 +44,17 @@ def until(look: Callable[[], Found], within_s: float = LONG_S) -> Found:
 
 
 def free_address() -> str:
-    """A TCP address that nobody uses; outside the range from which the system gives ports away by itself."""
+    """A TCP address that nobody uses, nor will until these tests are over.
+
+    The port stays bound by a socket that never listens, as in deploy.ports: nobody else finds it free, while listeners
+    that reuse addresses, as ZeroMQ's do, may have it. It lies below those that testbeds search and the system gives.
+    """
     while True:
-        port = random.SystemRandom().randrange(10_000, 32_000)
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
+        port = random.SystemRandom().randrange(10_000, 17_000)
+        with socket.socket() as held, suppress(OSError):
+            held.bind(("127.0.0.1", port))
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.detach()  # open until this process ends
             return f"tcp://127.0.0.1:{port}"
 
 
@@ -165,6 +171,26 @@ class Peer:
 def said(batches: list[Batch]) -> list[tuple[int, int]]:
     """Who said something, and of which trial."""
     return sorted((message.origin, message.trial) for batch in batches for message in batch.messages())
+
+
+def arrived(link: Link, *peers: Peer) -> None:
+    """Wait until something that each peer said lies in the link's socket, so that no short limit has to hold for it."""
+    for peer in peers:
+        until(lambda peer=peer: link._neighbours[peer.own].socket.poll(0))
+
+
+def joined(link: Link, *peers: Peer) -> None:
+    """Let peers join and wait until both directions are open; all that is left to the barrier is to look."""
+    for peer in peers:
+        peer.join()
+        until(lambda peer=peer: link._greet_subscribers() or link._neighbours[peer.own].hears_us)
+    arrived(link, *peers)
+
+
+def about_to_greet(link: Link) -> None:
+    """Wait until a subscriber's sync topic, the one that is answered, is the next thing that the link will look at."""
+    until(lambda: link._event() == b"\x01" + FRAME_TOPIC)
+    until(lambda: link._publisher.poll(0))
 
 
 async def ready(link: Link, *peers: Peer) -> None:

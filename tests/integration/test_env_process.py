@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import zmq
 from env_clients import PATIENCE_S, Served, ask, dealers, environment_process, eventually, log_events, send, serving
+from loopback import free_address
 
 from agentd.environment.arms import Arms, uniforms
 from agentd.wire.codec import decode_environment, encode_environment
@@ -80,24 +81,22 @@ def read_pulls(directory: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_killed_again_and_again_in_mid_run_it_forgets_nothing_and_counts_nothing_twice(tmp_path: Path) -> None:
-    address = ""
-    with serving(*flags_for(tmp_path)) as first:
-        address = first.address
-        with dealers(address, AGENTS) as sockets:
-            agents = StubbornAgents(sockets)
-            agents.pull_until(20)
-            agents.ask()  # requests and replies are under way
-            first.end(signal.SIGKILL)
-            for goal in (50, 80):
-                with serving(*flags_for(tmp_path), listen=address) as again:
-                    agents.pull_until(goal)
-                    agents.ask()
-                    again.end(signal.SIGKILL)
-            with serving(*flags_for(tmp_path), listen=address) as last:
-                agents.pull_until(ROUNDS)
+    address = free_address()  # nobody else takes it while nobody listens
+    with serving(*flags_for(tmp_path), listen=address) as first, dealers(address, AGENTS) as sockets:
+        agents = StubbornAgents(sockets)
+        agents.pull_until(20)
+        agents.ask()  # requests and replies are under way
+        first.end(signal.SIGKILL)
+        for goal in (50, 80):
+            with serving(*flags_for(tmp_path), listen=address) as again:
+                agents.pull_until(goal)
                 agents.ask()
-                agents.listen(0.05)
-                assert last.end(signal.SIGTERM) == 0
+                again.end(signal.SIGKILL)
+        with serving(*flags_for(tmp_path), listen=address) as last:
+            agents.pull_until(ROUNDS)
+            agents.ask()
+            agents.listen(0.05)
+            assert last.end(signal.SIGTERM) == 0
     arm, reward = read_pulls(tmp_path)
     for agent in range(AGENTS):
         arms = np.array([chosen_arm(agent, trial) for trial in range(1, ROUNDS + 1)])
