@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from loopback import LONG_S, RUN, SOON_S, Peer, StandIn, events, ready, rss_mb, said, until
+from loopback import LONG_S, RUN, SOON_S, Peer, StandIn, arrived, events, ready, rss_mb, said, until
 from loopback_fixtures import Addresses, Context, MakeLink, MakePeer
 from small_runs import sample, samples, sparse, spec
 from structlog.typing import FilteringBoundLogger
@@ -130,6 +130,7 @@ async def test_a_neighbour_that_restarts_is_missed_noticed_and_greeted(
     link, peer = make_link(1, (2,)), make_peer(2, 1)
     await ready(link, peer)
     peer.publish(1)
+    arrived(link, peer)
     for round_ in (1, 2, 3):
         link.publish(round_, ())
         await link.gather(SOON_S, stop)

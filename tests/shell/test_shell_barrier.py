@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgpack
 import pytest
-from loopback import LONG_S, RUN, SOON_S, events, said, until
+from loopback import LONG_S, RUN, SOON_S, about_to_greet, arrived, events, joined, said
 from loopback_fixtures import Addresses, MakeLink, MakePeer
 from small_runs import sample, samples
 
@@ -32,6 +32,7 @@ class TestBarrier:
     ) -> None:
         link, peer = make_link(1, (2,)), make_peer(2, 1)
         peer.await_subscription()
+        about_to_greet(link)
         with pytest.raises(LinkError):
             await link.wait_until_ready(SOON_S, stop, all_needed=True)
         assert peer.hear().greeting  # this direction was there
@@ -49,7 +50,7 @@ class TestBarrier:
         self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event, addresses: Addresses
     ) -> None:
         link, peer = make_link(1, (2, 3, 4)), make_peer(3, 1)
-        peer.join()
+        joined(link, peer)
         with pytest.raises(LinkError) as fault:
             await link.wait_until_ready(SOON_S, stop, all_needed=True)
         assert fault.value.exit_code == 1
@@ -62,7 +63,7 @@ class TestBarrier:
         self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event, log_file: Path
     ) -> None:
         link = make_link(1, (2, 3))
-        make_peer(3, 1).join()
+        joined(link, make_peer(3, 1))
         await link.wait_until_ready(SOON_S, stop, all_needed=False)
         (line,) = events(log_file, "starting without neighbours")
         assert line["missing"] == [2]
@@ -94,7 +95,7 @@ class TestBarrier:
         link, early, late = make_link(1, (2, 3)), make_peer(2, 1), make_peer(3, 1)
         early.join()
         early.publish(1, samples(sample(2, 1)))
-        until(lambda: link._neighbours[2].socket.poll(0))
+        arrived(link, early)
         with pytest.raises(LinkError):
             await link.wait_until_ready(SOON_S, stop, all_needed=True)
         late.join()
@@ -125,6 +126,7 @@ class TestBarrier:
         peer.await_subscription()
         for _ in range(1000):
             peer.say(b"frame/garbage")
+        arrived(link, peer)
         with pytest.raises(LinkError):
             await link.wait_until_ready(SOON_S, stop, all_needed=True)
         assert link.dropped["trailing"] > 0

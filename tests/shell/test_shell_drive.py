@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from loopback import LONG_S, Peer, events, ready, said
+from loopback import LONG_S, Peer, arrived, events, ready, said
 from loopback_fixtures import MakeLink, MakePeer
 from small_runs import sample, samples
 from structlog.typing import FilteringBoundLogger
@@ -91,11 +91,14 @@ class TestOwnClock:
     async def test_pulls_are_an_interval_apart_and_the_end_waits_for_no_more(
         self, make_link: MakeLink, stop: asyncio.Event, reporter: Reporter
     ) -> None:
+        interval_s = 1.0  # long enough that a busy machine does not take most of it by itself
         arms, started = Arms(), time.monotonic()
-        await drive_free(an_agent(), make_link(1, ()), arms, rounds=3, interval_s=0.4, stop=stop, reporter=reporter)
+        await drive_free(
+            an_agent(), make_link(1, ()), arms, rounds=3, interval_s=interval_s, stop=stop, reporter=reporter
+        )
         ended = time.monotonic()
-        assert arms.at[-1] - started >= 2 * 0.4 - 0.01
-        assert ended - arms.at[-1] < 0.3
+        assert arms.at[-1] - started >= 2 * interval_s - 0.01
+        assert ended - arms.at[-1] < 0.75 * interval_s
 
     async def test_time_that_a_pull_took_is_not_made_up_for_by_a_burst(
         self, make_link: MakeLink, stop: asyncio.Event, reporter: Reporter
@@ -109,9 +112,13 @@ class TestOwnClock:
     ) -> None:
         link, peer, agent = make_link(1, (2,)), make_peer(2, 1), an_agent()
         await ready(link, peer)
-        for round_ in range(500, 510):
-            peer.publish(round_, samples(sample(2, round_)))
-        await drive_free(agent, link, Arms(), rounds=30, interval_s=0.02, stop=stop, reporter=reporter)
+
+        def say_one(trial: int) -> None:
+            if trial <= 10:
+                peer.publish(499 + trial, samples(sample(2, 499 + trial)))
+                arrived(link, peer)
+
+        await drive_free(agent, link, Arms(after=say_one), rounds=30, interval_s=0.02, stop=stop, reporter=reporter)
         assert agent.heard == 10
         assert peer.hear_round(30).goodbye
 

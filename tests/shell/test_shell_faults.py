@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from loopback import LONG_S, SOON_S, events, ready, said, until
+from loopback import LONG_S, SOON_S, arrived, events, ready, said, until
 from loopback_fixtures import MakeLink, MakePeer
 from small_runs import sample, samples
 from structlog.typing import FilteringBoundLogger
@@ -150,6 +150,7 @@ async def test_nothing_crosses_a_cut_and_what_was_said_meanwhile_is_gone(
     injected.set(CUT)
     far.publish(1, samples(sample(2, 1)))
     near.publish(1, samples(sample(0, 1)))
+    arrived(link, far, near)
     link.publish(1, ())
     assert said(await link.gather(SOON_S, stop)) == [(0, 1)]
     assert link.down == [2]
@@ -198,6 +199,7 @@ async def test_the_end_of_a_delay_releases_what_is_held(
     await ready(link, peer)
     injected.set({**NOTHING, "delay_ms": {"1": 60_000}})
     peer.publish(1, samples(sample(2, 1)))
+    arrived(link, peer)
     link.publish(1, ())
     assert await link.gather(SOON_S, stop) == []
     injected.set(NOTHING)
@@ -241,6 +243,7 @@ async def test_a_damaged_file_changes_nothing(
     injected.set(CUT)
     injected.set({"cuts": "all"})
     peer.publish(1, samples(sample(2, 1)))
+    arrived(link, peer)
     link.publish(1, ())
     assert await link.gather(SOON_S, stop) == []
     assert len(events(log_file, "the faults to inject cannot be read")) == 1

@@ -197,9 +197,12 @@ class TestDrain:
     async def test_it_returns_at_once_when_nothing_came(self, make_link: MakeLink, make_peer: MakePeer) -> None:
         link, peer = make_link(1, (2,)), make_peer(2, 1)
         await ready(link, peer)
-        started = time.monotonic()
-        assert link.drain() == []
-        assert time.monotonic() - started < SLICE_MS / 2000
+        took: list[float] = []
+        for _ in range(10):  # waiting for something would show every time, waiting for a processor does not
+            started = time.monotonic()
+            assert link.drain() == []
+            took.append(time.monotonic() - started)
+        assert min(took) < SLICE_MS / 2000
 
     async def test_one_call_takes_a_bounded_number_of_frames(self, make_link: MakeLink, make_peer: MakePeer) -> None:
         link, peer = make_link(1, (2,)), make_peer(2, 1)
