@@ -40,7 +40,10 @@ def test_lockstep_is_measured_against_the_bare_loop(capsys: pytest.CaptureFixtur
     assert end.value.code == 0
     measured = json.loads(capsys.readouterr().out)["lockstep"]
     assert measured["agents"] == 6
-    assert 0 < measured["ratio"]["median"] < 2
+    ours, bare = (measured[rate]["median"] for rate in ("rounds_per_s", "bare_rounds_per_s"))
+    assert min(ours, bare) > 0
+    # Of so few rounds how the two compare is chance: one that is kept from a processor for a moment is slow.
+    assert measured["ratio"]["median"] == pytest.approx(ours / bare)
     assert measured["lost_rounds"] == 0
 
 

@@ -296,17 +296,16 @@ def test_ctrl_c_on_a_terminal_leaves_no_process_behind(tmp_path: Path) -> None:
         start_new_session=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("parts/*.npz")):
+    while not list(tmp_path.glob("parts/*.npz")):  # pytest's own limit guards this
         assert process.poll() is None
-        assert time.monotonic() < deadline
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert [line for line in err.splitlines() if " of " not in line] == [
         f"interrupted: what is done is kept in {tmp_path / 'parts'}; the same command goes on there"
     ]
+    deadline = time.monotonic() + 60
     while living := session_members(process.pid):
         assert time.monotonic() < deadline, living
         time.sleep(0.02)

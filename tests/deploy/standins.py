@@ -37,6 +37,8 @@ def agent(behaviours: dict[int, str], settings: AgentSettings) -> int:
     """An agent that does what the test says; finishes at once where it says nothing."""
     place = run_dir_of(settings)
     behaviour = behaviours.get(settings.id, "finish")
+    if behaviour == "hang":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # before the testbed is said to run, and may be stopped
     if behaviour not in ("refuse", "stumble", "exit 69"):
         (place / f"up-{settings.id}").touch()
     match behaviour:
@@ -48,7 +50,6 @@ def agent(behaviours: dict[int, str], settings: AgentSettings) -> int:
             if wait_until((place / GO).exists):
                 os._exit(3)
         case "hang":
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
             (place / f"hangs-{settings.id}").touch()  # from here on SIGTERM has no effect
             while True:
                 signal.pause()

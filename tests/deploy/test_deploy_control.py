@@ -70,7 +70,7 @@ def connect(run_dir: Path) -> socket.socket:
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with control._address(run_dir) as address:
         client.connect(address)
-    client.settimeout(10.0)
+    client.settimeout(60.0)
     return client
 
 

@@ -19,7 +19,7 @@ from deploy.processes import ProcessMark, send, stop, wait_for
 from deploy.registry import State
 
 HERE = Path(__file__).parent
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 from pathlib import Path
 
@@ -11,6 +12,12 @@ from agentd.errors import ConfigurationError
 from deploy import ports
 from deploy.plan import HOST
 from deploy.ports import FIRST_PORT, Reservation, reserve
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search where testbeds of other tests do not, so that nobody takes what is released for a moment."""
+    monkeypatch.setattr(ports, "FIRST_PORT", random.SystemRandom().randrange(5_000, 10_000))
 
 
 def listening(port: int) -> socket.socket:
@@ -38,10 +45,12 @@ def test_two_testbeds_that_start_at_the_same_time_get_different_ports() -> None:
 def test_the_search_goes_on_behind_a_port_that_is_taken() -> None:
     with reserve(0) as free:
         taken = free.base_port
-    with listening(taken), reserve(2) as reservation:
+        listener = listening(taken)  # before it is released: testbeds of other tests search the same ports
+    with listener, reserve(2) as reservation:
         assert taken not in range(reservation.base_port, reservation.base_port + 3)
 
 
+@pytest.mark.usefixtures("elsewhere")
 def test_released_ports_can_be_reserved_again() -> None:
     first = reserve(2)
     first.release()
@@ -49,6 +58,7 @@ def test_released_ports_can_be_reserved_again() -> None:
         assert again.base_port == first.base_port
 
 
+@pytest.mark.usefixtures("elsewhere")
 def test_the_operators_ports_are_taken_as_they_are_or_refused_by_name() -> None:
     with reserve(3) as free:
         base = free.base_port

@@ -46,6 +46,6 @@ print(json.dumps(sorted(set(sys.modules) - before)))
 def test_an_agent_of_a_testbed_loads_nothing_after_the_fork(algorithm: str) -> None:
     """numpy.ma and numpy.random, loaded late, once made every agent five megabytes larger."""
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, algorithm], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", SCRIPT, algorithm], capture_output=True, text=True, check=True, timeout=200
     )
     assert json.loads(done.stdout) == []

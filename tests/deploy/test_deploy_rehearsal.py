@@ -51,7 +51,7 @@ if __name__ == "__main__":
 
 
 def rehearsed() -> dict[str, Any]:
-    done = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True, check=True, timeout=200)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -73,5 +73,5 @@ def test_processes_of_a_testbed_do_not_run_the_main_module_again(tmp_path: Path)
     script = tmp_path / "main.py"
     script.write_text(MAIN, encoding="utf-8")
     flags = ["--agents", "2", "--edge-probability", "1", "--rounds", "3", "--run-dir", str(tmp_path / "run")]
-    subprocess.run([sys.executable, str(script), "up", *flags], capture_output=True, check=True, timeout=60)
+    subprocess.run([sys.executable, str(script), "up", *flags], capture_output=True, check=True, timeout=200)
     assert script.with_suffix(".runs").read_text(encoding="utf-8") == "__main__\n"

@@ -50,7 +50,7 @@ class Watcher:
 def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prepared]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     settings = TestbedSettings(agents=AGENTS, edge_probability=1.0, rounds=20, seed=1)
-    made = prepare(make_scenario(settings), run_dir=tmp_path / "run", pace=Pace(ready_timeout_s=20.0))
+    made = prepare(make_scenario(settings), run_dir=tmp_path / "run", pace=Pace(ready_timeout_s=120.0))
     yield made
     made.reservation.release()
 
@@ -158,15 +158,15 @@ def test_an_agent_that_ignores_sigterm_is_killed_after_its_grace(prepared: Prepa
         assert standins_wait(hangs.exists)
         signal.raise_signal(signal.SIGTERM)
 
-    ending = supervise(prepared, {0: "wait", 1: "hang", 2: "wait"}, on_ready=stop_when_it_hangs, grace_s=0.5)
+    ending = supervise(prepared, {0: "wait", 1: "hang", 2: "wait"}, on_ready=stop_when_it_hangs, grace_s=4.0)
     assert ending.exit_code == 128 + signal.SIGTERM
-    assert ending.lost == (Lost(1, -signal.SIGKILL, "did not stop within 0.5 s and was killed"),)
+    assert ending.lost == (Lost(1, -signal.SIGKILL, "did not stop within 4 s and was killed"),)
 
 
 def standins_wait(happened: Callable[[], bool]) -> bool:
-    """Wait for something another process does, ten seconds at most."""
+    """Wait for something another process does, a minute at most."""
     looked = threading.Event()
-    return any(happened() or looked.wait(0.02) for _ in range(500))
+    return any(happened() or looked.wait(0.02) for _ in range(3000))
 
 
 def test_an_environment_that_ignores_sigterm_is_killed_too_and_reported(prepared: Prepared) -> None:
@@ -183,9 +183,9 @@ def test_a_second_ctrl_c_waits_for_nobody(prepared: Prepared) -> None:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
-    ending = supervise(prepared, {0: "wait", 1: "hang", 2: "wait"}, "hang", on_ready=twice, grace_s=60.0)
+    ending = supervise(prepared, {0: "wait", 1: "hang", 2: "wait"}, "hang", on_ready=twice, grace_s=240.0)
     assert ending.exit_code == 130
-    assert ending.wall_s < 30.0
+    assert ending.wall_s < 120.0
 
 
 def test_an_environment_that_cannot_start_fails_the_run_with_its_reason(prepared: Prepared) -> None:

@@ -15,6 +15,9 @@ AGENTD = [sys.executable, "-m", "agentd"]
 PATIENCE_S = 120.0
 """Longer than anything takes, even on a machine that is busy with other tests."""
 
+PATIENT = ("--round-timeout", "60")
+"""On a busy machine a round may take long; one that goes on without a neighbour is no longer the simulation's."""
+
 CONTRACT = {
     "manifest.json",
     "topology.json",

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from container_image import docker_or_skip
-from running_testbeds import CONTRACT, PATIENCE_S, agentd, agentd_json, read_json, start, until
+from running_testbeds import CONTRACT, PATIENCE_S, PATIENT, agentd, agentd_json, read_json, start, until
 
 from agentd.commands.scenario import make_scenario
 from agentd.settings import TestbedSettings
@@ -33,8 +33,6 @@ from deploy.testbed import carry_out
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 SMALL = ("--agents", "4", "--edge-probability", "0.7", "--rounds", "40", "--seed", "11")
-PATIENT = ("--round-timeout", "60")
-"""On a busy machine a round may take long; one that goes on without a neighbour is no longer the simulation's."""
 ENDLESS = ("--agents", "3", "--edge-probability", "1", "--rounds", "100000", "--round-timeout", "1")
 
 

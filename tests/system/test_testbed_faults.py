@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from running_testbeds import agentd, agentd_json, read_json, start, until
+from running_testbeds import PATIENT, agentd, agentd_json, read_json, start, until
 
 from agentd.core.policy import ALGORITHMS
 from deploy.control import kill_agent, restart_agent
@@ -104,6 +104,6 @@ def test_an_agent_that_is_paused_catches_up(place: Path) -> None:
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_algorithm_pulls_the_same_arms_over_the_wire(algorithm: str, place: Path, tmp_path: Path) -> None:
     flags = ("--agents", "12", "--edge-probability", "0.3", "--rounds", "200", "--gamma", "2", "--seed", "4")
-    agentd_json("up", *flags, "--algorithm", algorithm, "--run-dir", str(place))
+    agentd_json("up", *flags, *PATIENT, "--algorithm", algorithm, "--run-dir", str(place))
     agentd_json("simulate", *flags, "--algorithm", algorithm, "--run-dir", str(tmp_path / "simulated"))
     assert (place / "pulls.npz").read_bytes() == (tmp_path / "simulated" / "pulls.npz").read_bytes()

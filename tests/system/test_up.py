@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 from collections.abc import Iterator
@@ -12,10 +13,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from running_testbeds import CONTRACT, PATIENCE_S, agentd, agentd_json, nothing_runs, pids_of, read_json, start, until
+from running_testbeds import (
+    CONTRACT,
+    PATIENCE_S,
+    PATIENT,
+    agentd,
+    agentd_json,
+    nothing_runs,
+    pids_of,
+    read_json,
+    start,
+    until,
+)
 
 from agentd.commands.scenario import make_scenario
 from agentd.settings import TestbedSettings
+from deploy import ports
 from deploy.control import ask, kill_agent, restart_agent
 from deploy.live import Nothing
 from deploy.plan import Pace
@@ -49,7 +62,7 @@ def detached(place: Path, *flags: str) -> Any:
 def test_a_seeded_testbed_does_to_the_bit_what_the_simulation_does(algorithm: str, place: Path, tmp_path: Path) -> None:
     flags = ("--agents", "5", "--edge-probability", "0.6", "--rounds", "40", "--seed", "11", "--algorithm", algorithm)
     lies = ("--byzantine", "1", "--contamination", "0.5")
-    run = agentd_json("up", *flags, *lies, "--run-dir", str(place))
+    run = agentd_json("up", *flags, *lies, *PATIENT, "--run-dir", str(place))
     simulated = agentd_json("simulate", *flags, *lies, "--run-dir", str(tmp_path / "simulated"))
     assert {path.name for path in place.iterdir()} >= CONTRACT
     for name, table in pulls(tmp_path / "simulated").items():
@@ -195,7 +208,11 @@ def test_processes_end_when_their_supervisor_is_killed_and_down_cleans_up(place:
     assert (place / "pulls.npz").is_file(), "the environment was told to end and wrote its files"
 
 
-def test_ports_that_are_taken_are_refused_by_name_before_anything_starts(place: Path) -> None:
+def test_ports_that_are_taken_are_refused_by_name_before_anything_starts(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Where testbeds of other tests do not search, so that nobody takes what is released here.
+    monkeypatch.setattr(ports, "FIRST_PORT", random.SystemRandom().randrange(5_000, 10_000))
     with reserve(4) as free:
         base = free.base_port
     with socket.create_server(("127.0.0.1", base + 2)):
@@ -206,7 +223,7 @@ def test_ports_that_are_taken_are_refused_by_name_before_anything_starts(place: 
 
 def test_an_agent_that_cannot_bind_fails_the_run_with_a_line_that_names_its_port(place: Path) -> None:
     scenario = make_scenario(TestbedSettings(agents=3, edge_probability=1.0, rounds=10))
-    prepared = prepare(scenario, run_dir=place, pace=Pace(ready_timeout_s=20.0))
+    prepared = prepare(scenario, run_dir=place, pace=Pace(ready_timeout_s=PATIENCE_S))
     port = prepared.plan.base_port + 2
     with socket.create_server(("127.0.0.1", port)):  # somebody was quicker
         result = carry_out(prepared, Nothing())
