@@ -43,6 +43,8 @@ def _serve(listen: str, ready: Connection) -> None:
     from agentd.environment.service import EnvironmentSettings, run_environment
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A fork server that a testbed has started in this program before is deaf to it, and so are its children.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     settings = EnvironmentSettings(
         listen=listen, arms=Arms.fixed([0.9, 0.5, 0.1]), agents=CLIENTS, rounds=PULLS_EACH, seed=1, log_file="/dev/null"
     )
