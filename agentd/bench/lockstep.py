@@ -153,5 +153,6 @@ def _memory_of(pid: int) -> tuple[float, float]:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
     except OSError:
         return 0.0, 0.0
-    kilobytes = {line.split(":")[0]: int(line.split()[1]) for line in lines[1:]}
-    return kilobytes["Pss"] / 1024, kilobytes["Rss"] / 1024
+    # The kernel's kB are of 1,024 bytes, our MB of a million.
+    megabytes = {line.split(":")[0]: int(line.split()[1]) * 1024 / 1e6 for line in lines[1:]}
+    return megabytes["Pss"], megabytes["Rss"]
