@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from itertools import pairwise
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from statistics import median
@@ -39,19 +40,27 @@ FreePorts = Callable[[int], list[int]]
 def bench_lockstep(
     network: Network, graph_file: Path, free_ports: FreePorts, *, rounds: int, repetitions: int, say: Say
 ) -> dict[str, Any]:
-    """Rounds per second of agents and of the bare loop once they run, start-up time and memory per agent."""
+    """Rounds per second of agents and of the bare loop once they run, start-up time and memory per agent.
+
+    Every run of the bare loop lies between two of the agents and is compared with the mean of both: how fast a machine
+    is drifts from one minute to the next.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOADED)
-    ours: list[_Run] = []
+    flags = ["--topology", str(graph_file), "--gamma", str(GAMMA), "--rounds", str(WARM_UP + rounds)]
+    say(f"{network.agents} agents, {rounds} rounds of {ALGORITHM}")
+    ours = [_testbed(flags)]
     bare: list[float] = []
     for repetition in range(1, repetitions + 1):
-        say(f"repetition {repetition} of {repetitions}: {network.agents} agents, {rounds} rounds of {ALGORITHM}")
-        flags = ["--topology", str(graph_file), "--gamma", str(GAMMA), "--rounds", str(WARM_UP + rounds)]
-        ours.append(_testbed(flags))
-        say(f"  {ours[-1].rounds_per_s:.2f} rounds/s; now the bare loop")
+        say(f"  {ours[-1].rounds_per_s:.2f} rounds/s; now the bare loop, {repetition} of {repetitions}")
         bare.append(_bare(context, network, free_ports(network.agents), ours[-1], rounds))
-        say(f"  {bare[-1]:.2f} rounds/s")
-    ratios = [run.rounds_per_s / yardstick for run, yardstick in zip(ours, bare, strict=True)]
+        say(f"  {bare[-1]:.2f} rounds/s; now agents again")
+        ours.append(_testbed(flags))
+    say(f"  {ours[-1].rounds_per_s:.2f} rounds/s")
+    ratios = [
+        (before.rounds_per_s + after.rounds_per_s) / 2 / yardstick
+        for (before, after), yardstick in zip(pairwise(ours), bare, strict=True)
+    ]
     return {
         "agents": network.agents,
         "rounds": rounds,
@@ -66,11 +75,18 @@ def bench_lockstep(
     }
 
 
-def bench_flatness() -> dict[str, Any]:
+def bench_flatness(repetitions: int) -> dict[str, Any]:
     """Whether a round grows dearer: rounds 200–400 against rounds 2,000–2,200 of one run."""
-    run = _testbed(["--agents", str(FLAT_AGENTS), "--rounds", str(FLAT_ROUNDS), "--gamma", str(GAMMA)])
-    early, late = run.milestones[400] - run.milestones[200], run.milestones[2200] - run.milestones[2000]
-    return {"agents": FLAT_AGENTS, "early_s": early, "late_s": late, "late_over_early": late / early}
+    flags = ["--agents", str(FLAT_AGENTS), "--rounds", str(FLAT_ROUNDS), "--gamma", str(GAMMA)]
+    milestones = [_testbed(flags).milestones for _ in range(repetitions)]
+    early = [reached[400] - reached[200] for reached in milestones]
+    late = [reached[2200] - reached[2000] for reached in milestones]
+    return {
+        "agents": FLAT_AGENTS,
+        "early_s": spread(early),
+        "late_s": spread(late),
+        "late_over_early": spread([after / before for before, after in zip(early, late, strict=True)]),
+    }
 
 
 class _Run:

@@ -72,7 +72,7 @@ def _measure(part: str, agents: int, rounds: int, repetitions: int) -> dict[str,
     if part == "flat":
         from agentd.bench.lockstep import bench_flatness
 
-        return bench_flatness()
+        return bench_flatness(repetitions)
     return _measure_lockstep(agents, rounds, repetitions, say)
 
 
