@@ -37,9 +37,9 @@ def bench(parts: tuple[str, ...], agents: int, rounds: int, repetitions: int, as
 
     codec: microseconds per message. simulate: agent-trials per second of the vectorised engine, and whether a round
     grows dearer with the history. environment: pulls per second. lockstep: rounds per second of real agents against a
-    bare loop with the same processes, graph, sockets and bytes; start-up time; memory per agent. flat: rounds 200–400
-    against rounds 2,000–2,200 of 20 real agents. Figures are medians of interleaved repetitions; compare them within
-    one run only.
+    bare loop with the same processes, graph, sockets and bytes; start-up time; memory per agent. flat: what rounds
+    2,000–2,200 of 20 real agents cost against rounds 200–400, measured in pulls of the environment. Figures are medians
+    of interleaved repetitions; compare them within one run only.
     """
     if unknown := set(parts) - set(PARTS):
         raise SettingsError(f"unknown part {', '.join(sorted(unknown))}; choose from {', '.join(PARTS)}")
@@ -70,7 +70,7 @@ def _measure(part: str, agents: int, rounds: int, repetitions: int) -> dict[str,
 
         return bench_environment(f"tcp://127.0.0.1:{_free_ports(1)[0]}", repetitions)
     if part == "flat":
-        from agentd.bench.lockstep import bench_flatness
+        from agentd.bench.flat import bench_flatness
 
         return bench_flatness(repetitions)
     return _measure_lockstep(agents, rounds, repetitions, say)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agentd.bench import flat
 from agentd.bench.codec import bench_codec
 from agentd.bench.sample import spread
 from agentd.bench.simulate import bench_simulate
@@ -45,6 +46,16 @@ def test_lockstep_is_measured_against_the_bare_loop(capsys: pytest.CaptureFixtur
     # Of so few rounds how the two compare is chance: one that is kept from a processor for a moment is slow.
     assert measured["ratio"]["median"] == pytest.approx(ours / bare)
     assert measured["lost_rounds"] == 0
+
+
+@pytest.mark.system
+def test_late_rounds_are_measured_against_early_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flat, "EARLY", (100, 200))
+    monkeypatch.setattr(flat, "LATE", (200, 300))
+    measured = flat.bench_flatness(1)
+    agents, environment = (measured[f"late_over_early{of}"]["median"] for of in ("_cpu", "_environment_cpu"))
+    assert measured["late_over_early"]["median"] == pytest.approx(agents / environment)
+    assert measured["late_over_early_clock"]["median"] > 0
 
 
 @pytest.mark.system
