@@ -7,7 +7,6 @@ supervisor) exists in the fork server, because it is started before any of it an
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import multiprocessing
 import selectors
@@ -23,6 +22,7 @@ from signal import Signals
 from types import ModuleType
 from typing import Any
 
+from agentd import fork_server
 from agentd.errors import AgentdError
 from agentd.settings import AgentSettings
 from deploy.children import (
@@ -195,7 +195,7 @@ def _warm_context() -> ForkServerContext:
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(PRELOADED))
-    atexit.register(_end_fork_server)
+    fork_server.end_at_exit()
     # The tracker comes first and by itself: starting it unblocks signals.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, GROUP_SIGNALS)
@@ -204,13 +204,3 @@ def _warm_context() -> ForkServerContext:
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return context
-
-
-def _end_fork_server() -> None:
-    """Wait for the fork server to end, so that nothing of ours is left when we are gone.
-
-    It would end by itself, moments after us; a caller that looks at once would still see it.
-    """
-    stop = getattr(getattr(forkserver, "_forkserver", None), "_stop", None)
-    if stop is not None:  # not a public function, so only where it exists
-        stop()

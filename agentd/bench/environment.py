@@ -11,6 +11,7 @@ from typing import Any
 
 import zmq
 
+from agentd import fork_server
 from agentd.environment.arms import Arms
 from agentd.wire.codec import decode_environment, encode_environment
 from agentd.wire.environment import Hello, Pull, Refused
@@ -22,6 +23,7 @@ _PATIENCE_MS = 10_000
 
 def bench_environment(listen: str, repetitions: int = 3) -> dict[str, Any]:
     """Pulls per second with many clients asking in turn, each waiting for its answer before it asks again."""
+    fork_server.end_at_exit()
     rates = [_rate(listen) for _ in range(repetitions)]
     return {"clients": CLIENTS, "pulls_per_s": median(rates), "least": min(rates), "most": max(rates)}
 

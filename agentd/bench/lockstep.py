@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from agentd import fork_server
 from agentd.bench.bare import bare_rounds_per_second
 from agentd.bench.sample import spread
 from agentd.bench.testbed import ALGORITHM, ENVIRONMENT, WARM_UP, Run, processes_of, run_testbed
@@ -32,6 +33,7 @@ def bench_lockstep(
     Every run of the bare loop lies between two of the agents and is compared with the mean of both: how fast a machine
     is drifts from one minute to the next.
     """
+    fork_server.end_at_exit()
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOADED)
     flags = ["--topology", str(graph_file), "--rounds", str(WARM_UP + rounds)]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,6 +67,27 @@ def test_the_environment_is_measured(capsys: pytest.CaptureFixture[str]) -> None
     with pytest.raises(SystemExit):
         main(["bench", "environment", "--repetitions", "1", "--json"])
     assert json.loads(capsys.readouterr().out)["environment"]["pulls_per_s"] > 100
+
+
+@pytest.mark.system
+def test_no_fork_server_is_left_running() -> None:
+    """Not even for a moment: whoever looks right after the command must not see it."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agentd", "bench", "environment", "--repetitions", "1"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert process.wait(timeout=200) == 0
+    assert not [line for line in _session(process.pid) if b"multiprocessing.forkserver" in line]
+
+
+def _session(number: int) -> Iterator[bytes]:
+    """The command lines of all processes that belong to a session."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            if int((entry / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[3]) == number:
+                yield (entry / "cmdline").read_bytes()
 
 
 @pytest.mark.parametrize(
