@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 
 import pytest
@@ -40,6 +41,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def agentd_image() -> str:
     """The tag of the container image of these sources; skips, and says why, where there can be none."""
     return image_or_skip()
+
+
+@pytest.fixture
+def repeatable_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the operating system gives the exact sampler, the same in every run: for statistics within this process."""
+    chance = random.Random(20261116)
+    monkeypatch.setattr("secrets.token_bytes", chance.randbytes)
+    monkeypatch.setattr("secrets.randbits", chance.getrandbits)
 
 
 @pytest.fixture(autouse=True)

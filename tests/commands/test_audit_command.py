@@ -21,6 +21,7 @@ def run(*flags: str) -> tuple[int, str]:
     return result.return_value, result.stdout
 
 
+@pytest.mark.usefixtures("repeatable_noise")
 def test_a_sound_algorithm_holds_and_the_report_says_what_was_looked_at() -> None:
     code, said = run("--runs", "100", "--processes", "1", "--no-adversary", "--seed", "3")
     assert code == 0
@@ -64,6 +65,7 @@ def test_the_matrix_holds_every_fault_and_sealed_in_every_situation() -> None:
     }
 
 
+@pytest.mark.usefixtures("repeatable_noise")
 def test_the_matrix_says_what_is_not_as_expected(monkeypatch: pytest.MonkeyPatch) -> None:
     """With 200 runs half the noise is not found yet: the table says so and the exit code too."""
     some = [entry for entry in matrix(1.0, 5) if entry.name in {"no-noise", "half-noise", "sealed, K = 2"}]
