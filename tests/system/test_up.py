@@ -29,7 +29,7 @@ from running_testbeds import (
 from agentd.commands.scenario import make_scenario
 from agentd.settings import TestbedSettings
 from deploy import ports
-from deploy.control import ask, kill_agent, restart_agent
+from deploy.control import kill_agent, restart_agent
 from deploy.live import Nothing
 from deploy.plan import Pace
 from deploy.ports import reserve
@@ -171,17 +171,6 @@ def test_an_agent_that_is_killed_is_missed_and_comes_back(place: Path) -> None:
     summary = read_json(place / "summary.json")
     assert [event["what"] for event in summary["events"]] == ["agent-1 killed", "agent-1 restarted"]
     assert summary["agents_lost"] == []
-
-
-def test_the_environment_takes_its_run_up_again_after_a_crash(place: Path) -> None:
-    detached(place)
-    before = read_json(place / "status.json")["pulls"]
-    ask(place, "restart", "environment")
-    until(lambda: read_json(place / "status.json")["pulls"] > before + 20)
-    agentd("down")
-    summary = read_json(place / "summary.json")
-    assert (summary["agents_lost"], summary["failure"]) == ([], "")
-    assert int((pulls(place)["arm"] != 65_535).sum()) > before
 
 
 def test_a_lost_agent_is_reported_and_the_others_finish(place: Path) -> None:
