@@ -7,7 +7,6 @@ are slow. What the clock and the processor say by themselves is told beside it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +20,6 @@ EARLY = 200, 400
 LATE = 2000, 2200
 AFTERWARDS = 300
 """Rounds more: at the last milestone all must still be there to be looked at."""
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class Cost(NamedTuple):
@@ -78,11 +76,12 @@ def bench_flatness(repetitions: int) -> dict[str, Any]:
 
 
 def _cost(place: Path, when: float) -> Cost:
-    cpu_s = {name: _cpu_s(pid) for name, pid in processes_of(place).items()}
+    cpu_s = {name: cpu_s_of(pid) for name, pid in processes_of(place).items()}
     environment = cpu_s.pop(ENVIRONMENT)
     return Cost(sum(cpu_s.values()), environment, when)
 
 
-def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+def cpu_s_of(pid: int) -> float:
+    """Processor time of a process up to now, from the scheduler's own clock; ticks would tell what they hit by chance."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((thread / "schedstat").read_text(encoding="ascii").split()[0]) for thread in threads) / 1e9
