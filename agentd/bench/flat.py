@@ -82,6 +82,6 @@ def _cost(place: Path, when: float) -> Cost:
 
 
 def cpu_s_of(pid: int) -> float:
-    """Processor time of a process up to now, from the scheduler's own clock; ticks would tell what they hit by chance."""
+    """Processor time of a process up to now, from the scheduler's own clock; ticks tell what they hit by chance."""
     threads = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((thread / "schedstat").read_text(encoding="ascii").split()[0]) for thread in threads) / 1e9

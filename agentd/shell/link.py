@@ -2,9 +2,9 @@
 
 Waiting is blocking, in short slices, on purpose. Field measurements: in a lockstep of 200 processes on two cores an
 event loop that is woken for every frame reaches a third of the rounds of a loop that simply blocks on the sockets it
-needs. An agent in lockstep has nothing to do until its round is complete, so it blocks; between slices, and once a
-second, the event loop runs, so that signals and timers are hardly late. The neighbour that came last in the round
-before is waited for first: when it is there, the others mostly are, and the process was woken once.
+needs. An agent in lockstep has nothing to do until its round is complete, so it blocks, on one neighbour after the
+other; between slices, and once a second, the event loop runs, so that signals and timers are hardly late. (Waiting for
+the slowest of the round before first saves hardly a wake-up, and costs more than it saves.)
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ _READABLE = int(zmq.POLLIN)
 """As a plain number: arithmetic with an enumeration is slow."""
 KICK_AFTER_S = 1.0
 """By then libzmq has backed off from a neighbour that was not there when we started."""
-SLOW_S = 0.001
-"""A neighbour that makes us wait longer is waited for first in the next round."""
 EVENTS_AT_ONCE = 1024
 """Subscriptions looked at before something else is done; whoever subscribes without end must not keep us here."""
 FRAME_OVERHEAD_BYTES = 1024
@@ -74,8 +72,7 @@ class Link:
         self._neighbours = {
             peer: Neighbour(peer, address, subscriber(context, own, address)) for peer, address in peers.items()
         }
-        self._order = list(self._neighbours.values())
-        self._slow: list[Neighbour] = []
+        self._everybody = list(self._neighbours.values())
         self._heads = HeadReader()
         self._faults: FaultWatch | None = None
         self._opened_at = self._tried_again_at = self._breathe_at = time.monotonic()
@@ -90,7 +87,7 @@ class Link:
     @property
     def latest_round(self) -> int:
         """The furthest round that anybody we hear has reached, ourselves included."""
-        return max([self.round, *[n.round for n in self._order]])
+        return max([self.round, *[n.round for n in self._everybody]])
 
     @property
     def down(self) -> list[int]:
@@ -105,7 +102,7 @@ class Link:
     def suffer(self, faults: FaultWatch) -> None:
         """Let an operator inject faults between us and our neighbours."""
         self._faults = faults
-        faults.over(self._order, self.dropped)
+        faults.over(self._everybody, self.dropped)
 
     async def wait_until_ready(self, timeout_s: float, stop: asyncio.Event, *, all_needed: bool) -> None:
         """Return when every neighbour hears us and was heard, or late without those that are not needed."""
@@ -139,28 +136,28 @@ class Link:
         """What the neighbours said in this round: all of it, or what came within the time."""
         deadline = time.monotonic() + timeout_s
         frames: list[Frame] = []
-        waiting = [n for n in self._order if n.live and n.held is None]
-        if len(waiting) < len(self._order):
+        waiting = [n for n in self._everybody if n.live and n.held is None]
+        if len(waiting) < len(self._everybody):
             arrived = self._take_late(frames)
-            waiting = [n for n in self._order if n.live and n not in arrived and not self._has_arrived(n, frames)]
+            waiting = [n for n in self._everybody if n.live and n not in arrived and not self._has_arrived(n, frames)]
         while waiting and not stop.is_set():
             parts = await self._next_parts(waiting, deadline, stop)
-            if len(parts) == len(self._order) and (batch := self._read_expected(parts)) is not None:
-                await self._end_round()
+            if len(parts) == len(self._everybody) and (batch := self._read_expected(parts)) is not None:
+                await self._breathe()
                 return [batch]
             arrived = self._read(parts, frames)
             waiting = [n for n in waiting if n.live and n not in arrived]
             if time.monotonic() >= deadline:
                 self._give_up(waiting)
                 break
-        await self._end_round()
+        await self._breathe()
         return together(frames)
 
     def drain(self) -> list[Batch]:
         """What came since the last call; for agents that run on their own clock and wait for nobody."""
         frames: list[Frame] = []
         self._greet_subscribers()
-        for neighbour in self._order:
+        for neighbour in self._everybody:
             got = [part for _ in range(LATE_FRAMES_AT_ONCE) if (part := self._part(neighbour)) is not None]
             self._read([(neighbour, part) for part in got], frames, hold=False)
             self._mind_silence(neighbour, heard=bool(got))
@@ -177,7 +174,7 @@ class Link:
 
     def close(self) -> None:
         """Let the last frame leave and close."""
-        for neighbour in self._order:
+        for neighbour in self._everybody:
             neighbour.socket.close()
         self._publisher.close()
 
@@ -237,20 +234,16 @@ class Link:
 
         Blocks at once instead of asking first: an answer "nothing yet" is an exception, and costs more than the part.
         """
-        parts: dict[Neighbour, bytes] = {}
-        began = time.monotonic()
+        parts: list[tuple[Neighbour, bytes]] = []
+        flags = 0
         for neighbour in waiting:
-            part = neighbour.receive()
-            if part is None:
+            part = neighbour.receive(flags)
+            if part is None and not flags:
                 part = await self._wait_for(neighbour, deadline, stop)
-            now = time.monotonic()
+                flags = zmq.NOBLOCK if part is None else 0  # the time is over, for all of them
             if part is not None:
-                parts[neighbour] = part
-                if now - began > SLOW_S:
-                    self._slow.append(neighbour)
-            began = now
-        # The same order in every round, whoever was waited for first: see core.repetition.
-        return [(neighbour, parts[neighbour]) for neighbour in self._neighbours.values() if neighbour in parts]
+                parts.append((neighbour, part))
+        return parts
 
     async def _wait_for(self, neighbour: Neighbour, deadline: float, stop: asyncio.Event) -> bytes | None:
         """The next part of a neighbour that let a slice pass, or None when the time is over."""
@@ -261,23 +254,12 @@ class Link:
                 return part
         return self._part(neighbour)
 
-    async def _end_round(self) -> None:
-        self._wait_for_the_slow_first()
-        await self._breathe()
-
     async def _breathe(self) -> None:
         """Let the event loop run now and then, for signals; in every round it would cost as much as the frames."""
         now = time.monotonic()
         if now >= self._breathe_at:
             self._breathe_at = now + BREATHE_EVERY_S
             await asyncio.sleep(0)
-
-    def _wait_for_the_slow_first(self) -> None:
-        """Next round begin with whom this one had to wait for, the last of them first."""
-        if self._slow:
-            slow = list(dict.fromkeys(reversed(self._slow)))
-            self._order = slow + [n for n in self._order if n not in slow]
-            self._slow.clear()
 
     def _has_arrived(self, neighbour: Neighbour, frames: list[Frame]) -> bool:
         """Whether the neighbour is past this round already; deliver what it said in this round if it is held."""
@@ -291,7 +273,7 @@ class Link:
     def _take_late(self, frames: list[Frame]) -> set[Neighbour]:
         """Look, without waiting, whether neighbours that are down came back; tell whose round is complete."""
         arrived: set[Neighbour] = set()
-        for neighbour in self._order:
+        for neighbour in self._everybody:
             if neighbour.live or neighbour.left:
                 continue
             parts = [part for _ in range(LATE_FRAMES_AT_ONCE) if (part := self._part(neighbour)) is not None]
@@ -301,7 +283,7 @@ class Link:
                 self._log.info("neighbour back", neighbour=neighbour.id, round=self.round)
         if self.down and time.monotonic() > self._tried_again_at + RECONNECT_EVERY_S:
             self._tried_again_at = time.monotonic()
-            for neighbour in self._order:
+            for neighbour in self._everybody:
                 if not neighbour.live and not neighbour.left:
                     neighbour.reconnect()
         return arrived

@@ -11,6 +11,7 @@ from loopback import LONG_S, RUN, SOON_S, about_to_greet, arrived, events, ready
 from loopback_fixtures import Addresses, MakeLink, MakePeer
 from small_runs import sample, samples
 
+from agentd.shell.sockets import SLICE_MS
 from agentd.wire.codec import encode_frame
 from agentd.wire.frame import GOODBYE, MAX_FRAME_BYTES, Frame
 
@@ -82,6 +83,18 @@ class TestGather:
         (line,) = events(log_file, "neighbour down")
         assert (line["neighbour"], line["address"], line["round"]) == (2, addresses[2], 1)
         assert (link.missed, link.dropped["missed-rounds"], link.down) == (1, 1, [2])
+
+    async def test_many_missing_neighbours_cost_one_timeout_too(
+        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event
+    ) -> None:
+        others = tuple(range(2, 22))
+        link = make_link(1, others)
+        await ready(link, *(make_peer(other, 1) for other in others))
+        link.publish(1, ())
+        started = time.monotonic()
+        assert await link.gather(SOON_S, stop) == []
+        assert time.monotonic() - started < len(others) * SLICE_MS / 1000 / 2, "each was given a slice of its own"
+        assert link.down == list(others)
 
     async def test_who_comes_back_is_waited_for_only_after_it_has_caught_up(
         self,
