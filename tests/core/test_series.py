@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import sys
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import pytest
 
 from agentd.core.grid import UNIT
-from agentd.core.privacy.series import ReleaseSeries, cost, scale_steps
+from agentd.core.privacy.series import ReleaseSeries, ReleaseWalk, cost, scale_steps
 
 
 def test_the_thresholds_of_the_paper_notes() -> None:
@@ -54,18 +55,19 @@ def test_asking_far_ahead_first_changes_nothing() -> None:
     assert ahead.thresholds(10) == [7]
 
 
-def test_membership_tells_which_pulls_release() -> None:
-    series = ReleaseSeries(0.1)
-    assert [n for n in range(60) if n in series] == [7, 16, 26, 36, 46, 56]
-    assert 26 in series
-    assert 27 not in series
+def test_a_walk_tells_which_pulls_release_and_remembers_none_of_them() -> None:
+    walk = ReleaseWalk(0.1)
+    assert [n for n in range(1, 60) if walk.step()] == [7, 16, 26, 36, 46, 56]
+    assert walk.pulls == 59
+    early = sys.getsizeof(walk) + sum(sys.getsizeof(getattr(walk, name)) for name in ReleaseWalk.__slots__)
+    while walk.pulls < 50_000:
+        walk.step()
+    assert sys.getsizeof(walk) + sum(sys.getsizeof(getattr(walk, name)) for name in ReleaseWalk.__slots__) == early
 
 
-def test_membership_looks_no_further_than_it_is_asked() -> None:
+def test_thresholds_are_looked_for_no_further_than_they_are_asked_for() -> None:
     """With ε = 10⁻¹² the first threshold lies beyond 10¹¹ pulls; finding it would take hours."""
-    series = ReleaseSeries(1e-12)
-    assert 1000 not in series
-    assert series.thresholds(1000) == []
+    assert ReleaseSeries(1e-12).thresholds(1000) == []
 
 
 def test_each_count_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +83,6 @@ def test_each_count_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     series = ReleaseSeries(0.1)
     for n in range(1000):
         series.following(n)
-        assert (n in series) == (n in series.thresholds(n))
     assert judged == series.following(999)
 
 

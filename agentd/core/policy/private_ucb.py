@@ -22,7 +22,7 @@ from agentd.core.policy.base import PolicySettings, Released, Snapshot, best_arm
 from agentd.core.policy.pool import Pool
 from agentd.core.privacy.laplace import Noise
 from agentd.core.privacy.ledger import Ledger, Release
-from agentd.core.privacy.series import ReleaseSeries, scale_steps
+from agentd.core.privacy.series import ReleaseWalk, scale_steps
 
 _KEPT = ("counts", "sums", "told", "released_counts", "released_sums", "silent_at")
 
@@ -35,7 +35,7 @@ class PrivateUcb:
         self._warm_up = arms * math.ceil(1.0 / settings.epsilon)
         self._v = settings.v
         self._noise = noise
-        self._series = ReleaseSeries(settings.epsilon, settings.v)
+        self._walks = [ReleaseWalk(settings.epsilon, settings.v) for _ in range(arms)]
         self._counts = [0] * arms
         self._sums = [0] * arms
         self._told = [0] * arms
@@ -62,7 +62,7 @@ class PrivateUcb:
         self._sums[arm] += reward
         self._told[arm] += told
         self.fresh = ()
-        if self._counts[arm] in self._series:
+        if self._walks[arm].step():
             self._release(trial, arm, self._counts[arm])
 
     def body(self) -> tuple[Kind, list[int]]:
@@ -96,6 +96,9 @@ class PrivateUcb:
     def restore(self, snapshot: Snapshot) -> None:
         """Take back a snapshot; what others said comes again by itself."""
         take_rows(self, _KEPT, snapshot)
+        for walk, pulls in zip(self._walks, self._counts, strict=True):
+            while walk.pulls < pulls:
+                walk.step()
 
     def _release(self, trial: int, arm: int, pulls: int) -> None:
         release = Release(arm, trial, pulls, scale_steps(pulls, self._v))

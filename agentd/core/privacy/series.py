@@ -13,7 +13,7 @@ with the gaps between thresholds; neither telescopes. The gaps tend to 1/ε; for
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from fractions import Fraction
 
 from agentd.core.grid import UNIT
@@ -22,27 +22,39 @@ DEFAULT_V = 1.1
 """The paper's privacy constant v: more of it means more noise per release."""
 
 
-class ReleaseSeries:
-    """The release thresholds W_1 < W_2 < … of one (ε, v), found as far as somebody asked.
+class ReleaseWalk:
+    """One arm's way along the series, pull by pull: constant cost and memory, however far it goes."""
 
-    Every pull count is judged once and the verdict is kept, so asking pull after pull costs a constant per pull.
-    One series serves all arms of an agent: it holds no data of theirs.
-    """
+    __slots__ = ("_epsilon", "_exponent", "_sum", "pulls")
 
     def __init__(self, epsilon: float, v: float = DEFAULT_V) -> None:
         require_epsilon(epsilon)
         require_v(v)
         self._epsilon = epsilon
         self._exponent = v / 2
-        self._thresholds: list[int] = []
-        self._judged = 0  # every count up to here is known to be a threshold or not
-        self._sum = 0.0  # Σ j^(−v/2) from the last threshold to the last judged count
+        self._sum = 0.0  # Σ j^(−v/2) from the last threshold to the last pull
+        self.pulls = 0
+        """How many were counted."""
 
-    def __contains__(self, n: int) -> bool:
-        """Tell whether the n-th pull of an arm releases; looks no further than n."""
-        self._judge_up_to(n)
-        place = bisect_left(self._thresholds, n)
-        return place < len(self._thresholds) and self._thresholds[place] == n
+    def step(self) -> bool:
+        """Count one more pull; tell whether it is a threshold."""
+        self.pulls += 1
+        power = math.pow(self.pulls, self._exponent)
+        # Both sides divide by the same rounded power: with ε = 1 every x is a tie, and x**(−v/2) on the left
+        # would lose one tie in seven, and so that release, to its last bit.
+        self._sum += 1 / power
+        if self._sum < 1 / (self._epsilon * power):
+            return False
+        self._sum = 0.0
+        return True
+
+
+class ReleaseSeries:
+    """The release thresholds W_1 < W_2 < … of one (ε, v), found as far as somebody asked, and kept."""
+
+    def __init__(self, epsilon: float, v: float = DEFAULT_V) -> None:
+        self._walk = ReleaseWalk(epsilon, v)
+        self._thresholds: list[int] = []
 
     def following(self, n: int) -> int:
         """Return the smallest threshold above n; it lies about 1/ε further, as many steps to find, once."""
@@ -58,18 +70,12 @@ class ReleaseSeries:
         return self._thresholds[: bisect_right(self._thresholds, limit)]
 
     def _judge_up_to(self, n: int) -> None:
-        while self._judged < n:
+        while self._walk.pulls < n:
             self._judge_next()
 
     def _judge_next(self) -> None:
-        self._judged += 1
-        power = math.pow(self._judged, self._exponent)
-        # Both sides divide by the same rounded power: with ε = 1 every x is a tie, and x**(−v/2) on the left
-        # would lose one tie in seven, and so that release, to its last bit.
-        self._sum += 1 / power
-        if self._sum >= 1 / (self._epsilon * power):
-            self._thresholds.append(self._judged)
-            self._sum = 0.0
+        if self._walk.step():
+            self._thresholds.append(self._walk.pulls)
 
 
 def scale_steps(n: int, v: float = DEFAULT_V) -> int:

@@ -75,6 +75,18 @@ def test_arms_are_released_each_at_its_own_pulls() -> None:
     assert policy.body() == (Kind.RELEASED, [0, 0, 0, 7, 7, NOISE])
 
 
+@pytest.mark.parametrize("restarted_after", [3, 7, 12, 16])
+def test_a_restored_policy_releases_where_the_old_one_would_have(restarted_after: int) -> None:
+    policy, noise = private(arms=2, epsilon=0.1)
+    for trial in range(1, restarted_after + 1):
+        policy.observe(trial, 1, 0, 0)
+    again, later = private(arms=2, epsilon=0.1)
+    again.restore(policy.snapshot())
+    for trial in range(restarted_after + 1, 40):
+        again.observe(trial, 1, 0, 0)
+    assert noise.asked + later.asked == [(1, scale_steps(pulls)) for pulls in (7, 16, 26, 36)]
+
+
 def test_a_release_is_recorded_before_its_noise_is_drawn() -> None:
     """Draw → commit → send has the charge first: a crash between the two may cost budget, never privacy."""
 
