@@ -142,6 +142,7 @@ class BanditClient:
                 if ghost_until is None:
                     ghost_s = GHOST_S if isinstance(request, Hello) else OWN_GHOST_S
                     ghost_until = time.monotonic() + min(timeout_s, ghost_s)
+                    self._log.warning("another connection speaks for this agent, asking again", address=self._address)
                 await self._let_the_other_go(reply, ghost_until)
                 continue
             if reply is not None:
@@ -160,7 +161,6 @@ class BanditClient:
         """Wait a little, because another connection speaks for this agent: mostly our own, before it broke."""
         if time.monotonic() >= deadline:
             _raise(refused, self._address)
-        self._log.warning("another connection speaks for this agent, asking again", address=self._address)
         await asyncio.sleep(ASK_AGAIN_S)
 
     def _reconnect(self) -> None:

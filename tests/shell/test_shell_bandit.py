@@ -242,7 +242,9 @@ async def test_a_broken_connection_of_our_own_is_outwaited(client: BanditClient,
     with StandIn(address, Scripted(ghost, ghost, [Reward(1, 0, 5)])) as environment:
         assert await client.pull(3, 1, 0) == 5
     assert len(environment.requests) == 3
-    assert len(events(log_file, "another connection speaks for this agent, asking again")) == 2
+    assert (
+        len(events(log_file, "another connection speaks for this agent, asking again")) == 1
+    )  # logged once, however often it asks
 
 
 async def test_our_own_old_connection_is_outwaited_after_the_network_was_gone(
