@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 LAST_REPORT_S = 3.0
 """How long a leaving agent waits for the environment to hear its last report."""
-REJOIN_S = 3.0
+REJOIN_S = 1.0
 """How long an agent that comes back waits for its neighbours; those that do not answer are down themselves."""
 
 

@@ -10,6 +10,7 @@ the slowest of the round before first saves hardly a wake-up, and costs more tha
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -75,6 +76,7 @@ class Link:
         self._everybody = list(self._neighbours.values())
         self._heads = HeadReader()
         self._faults: FaultWatch | None = None
+        self._tell_of_delay_at = math.inf
         self._opened_at = self._tried_again_at = self._breathe_at = time.monotonic()
         self.round = 0
         self.messages = 0
@@ -133,8 +135,13 @@ class Link:
         self.bytes += len(data) * len(self._neighbours)
 
     async def gather(self, timeout_s: float, stop: asyncio.Event) -> list[Batch]:
-        """What the neighbours said in this round: all of it, or what came within the time."""
+        """What the neighbours said in this round: all of it, or what came within the time.
+
+        Who said that it is held up itself, by somebody who is gone perhaps, is given half of the time more.
+        """
         deadline = time.monotonic() + timeout_s
+        last_deadline = deadline + timeout_s / 2
+        self._tell_of_delay_at = deadline - timeout_s / 2
         frames: list[Frame] = []
         waiting = [n for n in self._everybody if n.live and n.held is None]
         if len(waiting) < len(self._everybody):
@@ -148,8 +155,9 @@ class Link:
             arrived = self._read(parts, frames)
             waiting = [n for n in waiting if n.live and n not in arrived]
             if time.monotonic() >= deadline:
-                self._give_up(waiting)
-                break
+                held_up = [n for n in waiting if n.held_up_in == self.round] if deadline < last_deadline else []
+                self._give_up([n for n in waiting if n not in held_up])
+                waiting, deadline = held_up, last_deadline
         await self._breathe()
         return together(frames)
 
@@ -250,9 +258,17 @@ class Link:
         while time.monotonic() < deadline and not stop.is_set():
             await asyncio.sleep(0)  # a slice is over: let signals in
             self._greet_subscribers()
+            self._tell_of_delay()
             if (part := neighbour.receive()) is not None:
                 return part
         return self._part(neighbour)
+
+    def _tell_of_delay(self) -> None:
+        """Let the neighbours know, once in a round that takes long, that we are held up and not gone."""
+        if time.monotonic() >= self._tell_of_delay_at:
+            self._tell_of_delay_at = math.inf
+            for neighbour in self._everybody:
+                self._publisher.send(sync_topic(neighbour.id) + self._encoded((), GREETING))
 
     async def _breathe(self) -> None:
         """Let the event loop run now and then, for signals; in every round it would cost as much as the frames."""
@@ -349,6 +365,7 @@ class Link:
         """Take in one frame; returns whether it completes the neighbour's part of this round."""
         neighbour.note(frame, self.dropped)
         if frame.greeting:
+            neighbour.held_up_in = self.round
             return False
         if neighbour.left:
             neighbour.live = False

@@ -39,6 +39,8 @@ class Neighbour:
     """It said goodbye."""
     round: int = 0
     """The newest round it is known to have reached."""
+    held_up_in: int = -1
+    """The newest round of ours in which it said that it is held up itself."""
     held: Frame | None = None
     """A frame of a round that we have not reached yet."""
     late_bytes: int = 0

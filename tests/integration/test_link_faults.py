@@ -11,14 +11,14 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 from loopback import LONG_S, RUN, SOON_S, Peer, StandIn, arrived, events, ready, rss_mb, said, until
 from loopback_fixtures import Addresses, Context, MakeLink, MakePeer
-from small_runs import sample, samples, sparse, spec
+from small_runs import line, sample, samples, sparse, spec
 from structlog.typing import FilteringBoundLogger
 
 from agentd.shell.drive import Reporter, drive_lockstep
@@ -42,6 +42,35 @@ class Dealt:
         return self._source.reward(agent, trial, arm)
 
 
+def places_of(run: RunSpec, addresses: Addresses) -> dict[int, str]:
+    """Where the agents of a run listen; chosen before threads look them up."""
+    return {own: addresses[own] for own in range(run.network.agents)}
+
+
+def link_of(context: Context, run: RunSpec, own: int, places: dict[int, str], log: FilteringBoundLogger) -> Link:
+    peers = {peer: places[peer] for peer in run.network.neighbours[own]}
+    return Link(context, own=own, listen=places[own], peers=peers, log=log)
+
+
+async def play(link: Link, run: RunSpec, own: int, dealt: Dealt, *, round_timeout_s: float) -> None:
+    """Take part in a run, from the barrier to the last round."""
+    link.introduce(run=RUN, arms=3, incarnation=0, round_=0)
+    stop = asyncio.Event()
+    try:
+        await link.wait_until_ready(LONG_S, stop, all_needed=True)
+        await drive_lockstep(
+            make_agent(run, own),
+            link,
+            dealt,
+            rounds=run.rounds,
+            round_timeout_s=round_timeout_s,
+            stop=stop,
+            reporter=Reporter(lambda: None, link._log),
+        )
+    finally:
+        link.close()
+
+
 @pytest.mark.parametrize("algorithm", ["coop-ucb", "private-ucb", "byzantine-ucb"])
 def test_six_agents_on_real_sockets_pull_the_same_arms_as_in_memory(
     algorithm: str, context: Context, addresses: Addresses, log: FilteringBoundLogger
@@ -50,27 +79,11 @@ def test_six_agents_on_real_sockets_pull_the_same_arms_as_in_memory(
     run = spec(
         sparse(6, 0.3, seed=4), algorithm, rounds=60, gamma=2, means=(0.6, 0.5, 0.4), liars=(2,), contamination=0.2
     )
-    dealt = Dealt(run)
-    addresses = {own: addresses[own] for own in range(6)}
+    dealt, places = Dealt(run), places_of(run, addresses)
 
     async def take_part(own: int) -> tuple[int, dict[str, int]]:
-        peers = {peer: addresses[peer] for peer in run.network.neighbours[own]}
-        link = Link(context, own=own, listen=addresses[own], peers=peers, log=log)
-        link.introduce(run=RUN, arms=3, incarnation=0, round_=0)
-        stop = asyncio.Event()
-        try:
-            await link.wait_until_ready(LONG_S, stop, all_needed=True)
-            await drive_lockstep(
-                make_agent(run, own),
-                link,
-                dealt,
-                rounds=run.rounds,
-                round_timeout_s=LONG_S,
-                stop=stop,
-                reporter=Reporter(lambda: None, log),
-            )
-        finally:
-            link.close()
+        link = link_of(context, run, own, places, log)
+        await play(link, run, own, dealt, round_timeout_s=LONG_S)
         return link.messages, dict(link.dropped)
 
     with ThreadPoolExecutor(6) as threads:
@@ -79,6 +92,34 @@ def test_six_agents_on_real_sockets_pull_the_same_arms_as_in_memory(
     assert np.array_equal(dealt.arm, expected.arm)
     assert sum(messages for messages, _ in ends) == expected.messages
     assert [dropped for _, dropped in ends] == [{}] * 6
+
+
+class Mortal(Dealt):
+    """Arms that are the end of agent 0, before it has said a word about its tenth pull."""
+
+    async def pull(self, agent: int, trial: int, arm: int) -> int:
+        if (agent, trial) == (0, 10):
+            raise EOFError
+        return await super().pull(agent, trial, arm)
+
+
+def test_one_agent_that_disappears_is_missed_by_its_neighbours_and_nobody_else_is_by_anybody(
+    context: Context, addresses: Addresses, log: FilteringBoundLogger, log_file: Path
+) -> None:
+    """Its neighbours stop for as long as others wait for them; they must not be taken for gone, too."""
+    run = spec(line(5), "coop-ucb", rounds=40, gamma=2, means=(0.6, 0.5, 0.4))
+    dealt, places = Mortal(run), places_of(run, addresses)
+
+    async def take_part(own: int) -> int:
+        link = link_of(context, run, own, places, log)
+        with suppress(EOFError):
+            await play(link, run, own, dealt, round_timeout_s=2.0)
+        return link.missed
+
+    with ThreadPoolExecutor(5) as threads:
+        missed = list(threads.map(lambda own: asyncio.run(take_part(own)), range(5)))
+    assert [(line["neighbour"], line["round"]) for line in events(log_file, "neighbour down")] == [(0, 10)]
+    assert missed == [0, 1, 0, 0, 0]
 
 
 async def test_a_burst_right_after_the_barrier_arrives_whole(

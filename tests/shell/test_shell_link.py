@@ -96,6 +96,47 @@ class TestGather:
         assert time.monotonic() - started < len(others) * SLICE_MS / 1000 / 2, "each was given a slice of its own"
         assert link.down == list(others)
 
+    async def test_who_waits_for_long_tells_its_neighbours_that_it_is_held_up(
+        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event
+    ) -> None:
+        link, dumb, fine = make_link(1, (2, 3)), make_peer(2, 1), make_peer(3, 1)
+        await ready(link, dumb, fine)
+        fine.publish(1)
+        link.publish(1, ())
+        await link.gather(1.0, stop)
+        for peer in (dumb, fine):
+            heard = [peer.hear() for _ in range(3)]
+            assert [(frame.greeting, frame.round, frame.sequence) for frame in heard[1:]] == [
+                (False, 1, 1),
+                (True, 1, 1),
+            ]
+
+    async def test_who_is_held_up_is_given_half_of_the_time_more(
+        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event
+    ) -> None:
+        link, peer, dumb = make_link(1, (2, 3)), make_peer(2, 1), make_peer(3, 1)
+        await ready(link, peer, dumb)
+        peer.greet()
+        timeout_s = 4.0
+        asyncio.get_running_loop().call_later(timeout_s + 0.3, peer.publish, 1, samples(sample(2, 1)))
+        link.publish(1, ())
+        assert said(await link.gather(timeout_s, stop)) == [(2, 1)]
+        assert link.down == [3]
+
+    async def test_who_only_says_that_it_is_held_up_is_not_waited_for_without_end(
+        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event
+    ) -> None:
+        link, peer = make_link(1, (2,)), make_peer(2, 1)
+        await ready(link, peer)
+        for _ in range(50):
+            peer.greet()
+        arrived(link, peer)
+        link.publish(1, ())
+        started = time.monotonic()
+        assert await link.gather(2.0, stop) == []
+        assert 3.0 <= time.monotonic() - started < 5.0
+        assert link.down == [2]
+
     async def test_who_comes_back_is_waited_for_only_after_it_has_caught_up(
         self,
         make_link: MakeLink,
