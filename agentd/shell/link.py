@@ -73,7 +73,7 @@ class Link:
         self._neighbours = {
             peer: Neighbour(peer, address, subscriber(context, own, address)) for peer, address in peers.items()
         }
-        self._everybody = list(self._neighbours.values())
+        self._everybody = list(self._neighbours.values())  # in one order for all rounds: see core.repetition
         self._heads = HeadReader()
         self._faults: FaultWatch | None = None
         self._tell_of_delay_at = math.inf
