@@ -23,6 +23,7 @@ from agentd.core.grid import UNIT
 from agentd.core.policy import PolicySettings, make_policy
 from agentd.core.policy.base import Keepable
 from agentd.core.privacy.laplace import ExactLaplace
+from agentd.core.terms import Terms
 from agentd.errors import PeerError
 from agentd.shell.journal import Journal
 from agentd.shell.logs import open_log
@@ -54,7 +55,7 @@ class _Player:
         policy = make_policy(ALGORITHM, PolicySettings(arms=ARMS), own, ExactLaplace())
         assert isinstance(policy, Keepable)  # noqa: S101 - the algorithm was chosen so
         self._policy = policy
-        self._agent = Agent(own, policy, arms=ARMS, lifetime=GAMMA)
+        self._agent = Agent(own, policy, terms=Terms(ARMS, GAMMA))
         self._journal = Journal.over(sqlite3.connect(":memory:", isolation_level=None), {"agent": own})
         self._journal.join(0, policy, run="", arms=ARMS, incarnation=0)
         self._heads = HeadReader()

@@ -17,7 +17,7 @@ from agentd.audit.neighbour import RUN, coins_of, neighbour_of
 from agentd.core.agent import Agent
 from agentd.core.message import Batch
 from agentd.core.privacy.laplace import Noise
-from agentd.core.privacy.sealing import Weighting
+from agentd.core.terms import Terms
 from agentd.wire.codec import decode_frame, encode_frame
 from agentd.wire.frame import Frame
 
@@ -86,7 +86,7 @@ class Stage:
 def make_agent(case: Case, noise: Noise) -> Agent:
     """The agent under audit; its decision coins are public and the same in every run, so that choices are crisp."""
     policy = policy_of(case, noise, coins_of(case.seed))
-    return Agent(TARGET, policy, arms=case.arms, lifetime=1, weighting=Weighting.of(case.epsilon))
+    return Agent(TARGET, policy, terms=Terms(case.arms, 1, case.epsilon))
 
 
 def record(case: Case, side: int, number: int) -> Transcript:

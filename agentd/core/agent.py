@@ -33,7 +33,7 @@ from agentd.core.message import (
 )
 from agentd.core.origins import Origins
 from agentd.core.policy.base import Policy
-from agentd.core.privacy.sealing import Weighting
+from agentd.core.terms import Terms
 
 _NOT_SIGNED = unsigned(1)
 
@@ -46,16 +46,15 @@ class Agent:
         own: int,
         policy: Policy,
         *,
-        arms: int,
-        lifetime: int,
+        terms: Terms,
         incarnation: int = 0,
         trial: int = 0,
         window: int = WINDOW,
         liar: Liar | None = None,
-        weighting: Weighting | None = None,
     ) -> None:
         if not 0 <= own <= MAX_AGENT_ID:
             raise ValueError(f"an agent id must be in 0…{MAX_AGENT_ID}, got {own}")
+        lifetime = terms.lifetime
         if not (0 <= lifetime <= MAX_LIFETIME and 0 <= incarnation <= MAX_INCARNATION):
             raise ValueError(f"no frame holds a lifetime of {lifetime} and an incarnation of {incarnation}")
         self.own = own
@@ -66,7 +65,7 @@ class Agent:
         """The last trial whose reward is in; an agent that lost its state starts from where the environment says."""
         self._own_head = np.array([[own, incarnation, 0, lifetime, lifetime]])
         self._origins = Origins(own)
-        self._checks = Checks(arms, weighting)
+        self._checks = Checks(terms)
         self._gossip = Gossip(self._origins, window=window)
         self._liar = liar
         self._arm: int | None = None

@@ -39,8 +39,8 @@ from agentd.core.message import (
     cells_of,
 )
 from agentd.core.origins import grown
-from agentd.core.privacy.sealing import Weighting
 from agentd.core.sealed_checks import SealedChecks
+from agentd.core.terms import Terms
 
 Mask = NDArray[np.bool_]
 
@@ -53,10 +53,10 @@ MAX_GAP = 4
 class Checks:
     """Judges messages; remembers the newest accepted body of each origin."""
 
-    def __init__(self, arms: int, weighting: Weighting | None = None) -> None:
-        self._arms = arms
-        self._sealed = SealedChecks(arms, weighting)
-        self._history = {kind: _History(kind, arms) for kind in Kind if kind.cumulative}
+    def __init__(self, terms: Terms) -> None:
+        self._arms = terms.arms
+        self._sealed = SealedChecks(terms)
+        self._history = {kind: _History(kind, terms.arms) for kind in Kind if kind.cumulative}
         self._examined: News | None = None
         self.dropped: Counter[str] = Counter()
 

@@ -23,6 +23,7 @@ from agentd.core.grid import UNIT
 from agentd.core.message import Batch, Columns
 from agentd.core.origins import grown
 from agentd.core.privacy.sealing import Weighting
+from agentd.core.terms import Terms
 
 Mask = NDArray[np.bool_]
 
@@ -36,11 +37,11 @@ _TRIAL, _PULLS = 0, 1  # in the remembered cells; batches, samples and sum follo
 class SealedChecks:
     """Judges sealed records; remembers the newest of each origin and arm."""
 
-    def __init__(self, arms: int, weighting: Weighting | None) -> None:
-        self._arms = arms
-        self._handicap = weighting.handicap / UNIT if weighting else None
+    def __init__(self, terms: Terms) -> None:
+        self._arms = terms.arms
+        self._handicap = None if terms.epsilon is None else Weighting.of(terms.epsilon).handicap / UNIT
         self._incarnation = np.full(0, -1, dtype=np.int64)
-        self._cells = np.zeros((0, arms, 5), dtype=np.int64)
+        self._cells = np.zeros((0, terms.arms, 5), dtype=np.int64)
 
     def plausible(self, batch: Batch) -> Mask:
         """Which records can be honest, each taken by itself; all zeros is a hello."""

@@ -25,7 +25,7 @@ from agentd.core.lies import Attack, Liar
 from agentd.core.message import MAX_TRIAL
 from agentd.core.policy import make_policy
 from agentd.core.policy.coins import KeyedCoins
-from agentd.core.privacy.sealing import Weighting
+from agentd.core.terms import Terms
 from agentd.errors import AgentdError, BudgetExhausted, LedgerInDoubt
 from agentd.settings import AgentSettings
 from agentd.shell.bandit import BanditClient, RunOver
@@ -218,12 +218,10 @@ def assemble(settings: AgentSettings, welcome: Welcome, kept: Kept | None = None
     agent = Agent(
         settings.id,
         policy,
-        arms=welcome.arms,
-        lifetime=settings.gamma,
+        terms=Terms(welcome.arms, settings.gamma, settings.epsilon),
         incarnation=incarnation,
         trial=counted,
         liar=_liar(settings) if settings.lies else None,
-        weighting=Weighting.of(settings.epsilon),
     )
     if kept is not None:
         resume(agent, kept, counted, noise)

@@ -21,7 +21,7 @@ from agentd.core.policy import make_policy
 from agentd.core.policy.byzantine_ucb import ByzantineUcb
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import SeededLaplace
-from agentd.core.privacy.sealing import Weighting
+from agentd.core.terms import Terms
 from agentd.environment.arms import uniforms
 from agentd.simulate.faults import NO_FAULTS, Faults
 from agentd.simulate.spec import DELTA, NOT_PULLED, Outcome, RunSpec
@@ -49,12 +49,10 @@ def make_agent(spec: RunSpec, own: int, *, incarnation: int = 0, trial: int = 0)
     return Agent(
         own,
         policy,
-        arms=spec.arms.count,
-        lifetime=spec.gamma,
+        terms=Terms(spec.arms.count, spec.gamma, spec.policy.epsilon),
         incarnation=incarnation,
         trial=trial,
         liar=liar,
-        weighting=Weighting.of(spec.policy.epsilon),
     )
 
 

@@ -14,6 +14,7 @@ from agentd.core.grid import UNIT
 from agentd.core.policy import PolicySettings, make_policy
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import ExactLaplace
+from agentd.core.terms import Terms
 from agentd.settings import AgentSettings
 from agentd.shell.journal import Journal
 from agentd.shell.keeping import whose
@@ -24,7 +25,7 @@ def spend(place: Path, trials: int, **changes: Any) -> Journal:
     usual = {"id": 3, "listen": "tcp://127.0.0.1:7003", "environment": "tcp://127.0.0.1:7000", "state": str(place)}
     settings = AgentSettings(**(usual | changes))  # type: ignore[arg-type]
     policy: Any = make_policy(settings.algorithm, settings.policy(2), 3, ExactLaplace(), KeyedCoins(1, 3))
-    agent = Agent(3, policy, arms=2, lifetime=1)
+    agent = Agent(3, policy, terms=Terms(2, 1))
     journal = Journal.open(place, whose(settings))
     journal.join(0, policy, run="00" * 8, arms=2, incarnation=0)
     for _ in range(trials):

@@ -12,6 +12,7 @@ from agentd.core.lies import Attack, Liar
 from agentd.core.message import MAX_AGENT_ID, Batch, Columns, Held, Kind, Message, News, batch_of
 from agentd.core.policy import PolicySettings, make_policy
 from agentd.core.privacy.laplace import SeededLaplace
+from agentd.core.terms import Terms
 
 OWN = 3
 
@@ -44,7 +45,7 @@ class Scripted:
 
 def scripted(kind: Kind | None = Kind.SAMPLE, lifetime: int = 2, liar: Liar | None = None) -> tuple[Agent, Scripted]:
     policy = Scripted(kind)
-    return Agent(OWN, policy, arms=2, lifetime=lifetime, liar=liar), policy
+    return Agent(OWN, policy, terms=Terms(2, lifetime), liar=liar), policy
 
 
 def messages(batches: list[Batch]) -> list[Message]:
@@ -59,7 +60,7 @@ def pull(agent: Agent, reward: int = 0) -> None:
 @pytest.mark.parametrize("own", [-1, MAX_AGENT_ID + 1])
 def test_an_id_that_no_message_could_carry_is_refused(own: int) -> None:
     with pytest.raises(ValueError, match="an agent id must be in"):
-        Agent(own, Scripted(), arms=2, lifetime=1)
+        Agent(own, Scripted(), terms=Terms(2, 1))
 
 
 def test_a_reward_without_a_pull_is_refused() -> None:
@@ -127,7 +128,7 @@ def test_own_message_and_relays_of_its_kind_share_a_batch() -> None:
 
 
 def test_an_agent_that_lost_its_state_continues_the_trials_under_a_new_incarnation() -> None:
-    agent = Agent(OWN, Scripted(), arms=2, lifetime=1, incarnation=2, trial=40)
+    agent = Agent(OWN, Scripted(), terms=Terms(2, 1), incarnation=2, trial=40)
     pull(agent)
     assert messages(agent.outbox()) == [Message(OWN, 41, 1, (1, 5), 1, 2)]
 
@@ -160,7 +161,7 @@ def test_what_is_heard_is_learned_once_and_counted() -> None:
 
 
 def test_what_is_dropped_is_counted_wherever_it_is_dropped() -> None:
-    agent = Agent(OWN, Scripted(), arms=2, lifetime=1, window=4)
+    agent = Agent(OWN, Scripted(), terms=Terms(2, 1), window=4)
     agent.receive([samples(sample(1, 9), sample(1, 1), sample(1, 2, life=0), sample(1, 30))], latest_trial=20)
     assert agent.dropped == {"stale": 1, "head": 1, "future": 1}
 
@@ -200,7 +201,7 @@ def test_a_message_that_contradicts_history_is_not_learned_even_alone() -> None:
 @pytest.mark.parametrize("name", ["ucb1", "coop-ucb", "private-ucb", "byzantine-ucb", "dp-ucb-int"])
 def test_agents_relay_every_kind_whatever_they_run(name: str) -> None:
     policy = make_policy(name, PolicySettings(arms=2), OWN, SeededLaplace(1, OWN))
-    agent = Agent(OWN, policy, arms=2, lifetime=2)
+    agent = Agent(OWN, policy, terms=Terms(2, 2))
     bodies = {Kind.RELEASED: (1, 1, 4, 0, 0, 0), Kind.TOTALS: (1, 4, 0, 0), Kind.SAMPLE: (1, 4)}
     agent.receive(
         [batch_of(kind, [Message(origin, 1, 2, body)]) for origin, (kind, body) in enumerate(bodies.items(), start=10)]

@@ -23,6 +23,7 @@ from agentd.core.message import (
     batch_of,
 )
 from agentd.core.privacy.series import ReleaseSeries, scale_steps
+from agentd.core.terms import Terms
 
 MOST = (1 << 63) - 1
 LEAST = -(1 << 63)
@@ -31,7 +32,7 @@ TRIAL = 1000
 
 def accepted(batch: Batch, arms: int = 2, latest_trial: int = MAX_TRIAL) -> tuple[int, dict[str, int]]:
     """How many rows pass, and what became of the rest."""
-    checks = Checks(arms)
+    checks = Checks(Terms(arms, 1))
     passed = checks.judge(batch, latest_trial)
     return len(passed), dict(checks.dropped)
 
@@ -180,7 +181,7 @@ def test_the_counts_of_an_honest_release_series_pass(epsilon: float, v: float) -
 
 def test_one_bad_row_takes_no_good_row_with_it() -> None:
     batch = samples(sample(1, 1), sample(1, 2, life=0), sample(2, 9), sample(3, 1, arm=7), sample(4, 1))
-    checks = Checks(2)
+    checks = Checks(Terms(2, 1))
     assert checks.judge(batch, latest_trial=8).origin.tolist() == [1, 4]
     assert checks.dropped == {"head": 1, "future": 1, "body": 1}
 
@@ -194,7 +195,7 @@ class Line:
 
     def __init__(self, kind: Kind, arms: int = 1) -> None:
         self.kind = kind
-        self.checks = Checks(arms)
+        self.checks = Checks(Terms(arms, 1))
         self.newest: list[int] = []
         """The trials of what the policy would be given."""
 
@@ -317,7 +318,7 @@ def test_what_is_fine_at_a_glance_is_what_passes_step_by_step(
     kind: Kind, told: list[tuple[list[tuple[int, int, int]], int]], rounds_before: int
 ) -> None:
     """Some origins tell bodies near the limits; a glance must see all that judging and holding against them sees."""
-    quick, slow = Checks(2), Checks(2)
+    quick, slow = Checks(Terms(2, 1)), Checks(Terms(2, 1))
     width = 3 if kind is Kind.RELEASED else 2
     told = [([(1, 1, 0), (1, 1, 0)], 4)] * rounds_before + told
     rows = np.array([0], dtype=np.int64)

@@ -16,6 +16,7 @@ from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import SeededLaplace
 from agentd.core.privacy.ledger import Ledger, Release
 from agentd.core.privacy.sealing import restored_batch
+from agentd.core.terms import Terms
 
 NOISED = [name for name, algorithm in ALGORITHMS.items() if algorithm.noised]
 
@@ -47,7 +48,7 @@ def test_every_algorithm_that_adds_noise_can_be_kept(algorithm: str) -> None:
 
 
 def test_an_algorithm_without_a_ledger_cannot_be_resumed() -> None:
-    agent = Agent(1, policy_of("ucb1"), arms=2, lifetime=1)
+    agent = Agent(1, policy_of("ucb1"), terms=Terms(2, 1))
     with pytest.raises(ValueError, match="keeps no state"):
         resume(agent, kept(), 5, SeededLaplace(1, 1))
 
@@ -71,7 +72,7 @@ def test_a_pull_under_way_is_repeated_and_a_lost_one_skipped(
 @pytest.mark.parametrize(("lifetime", "said_again"), [(0, 0), (3, 1)])
 def test_what_was_said_last_is_said_again_where_anything_is_said(lifetime: int, said_again: int) -> None:
     said = batch_of(Kind.RELEASED, [Message(1, 5, 1, (5, 5, 9, 0, 0, 0), incarnation=4)])
-    agent = Agent(1, policy_of("private-ucb"), arms=2, lifetime=lifetime, incarnation=4)
+    agent = Agent(1, policy_of("private-ucb"), terms=Terms(2, lifetime), incarnation=4)
     resume(agent, kept(said=said), 5, SeededLaplace(1, 1))
     batches = agent.outbox()
     assert [(m.trial, m.life, m.lifetime) for b in batches for m in b.messages()] == [(5, 3, 3)] * said_again
@@ -83,7 +84,7 @@ def test_a_seeded_source_goes_on_where_it_was() -> None:
     first, again = SeededLaplace(7, 1), SeededLaplace(7, 1)
     draws = [first.draw(0, 1000) for _ in range(3)]
     releases = tuple((Release(0, trial, trial, 500), 0) for trial in (1, 2))
-    agent = Agent(1, policy_of("private-ucb"), arms=2, lifetime=1)
+    agent = Agent(1, policy_of("private-ucb"), terms=Terms(2, 1))
     resume(agent, kept(releases=releases), 5, again)
     assert again.draw(0, 1000) == draws[2]
 

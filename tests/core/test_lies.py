@@ -11,6 +11,7 @@ from agentd.core.checks import Checks
 from agentd.core.grid import UNIT
 from agentd.core.lies import Attack, Liar
 from agentd.core.message import Kind, Message, batch_of
+from agentd.core.terms import Terms
 
 
 def liar(attack: str, contamination: float = 1.0, seed: int = 5) -> Liar:
@@ -144,4 +145,4 @@ def test_a_lying_relay_turns_releases_into_as_many_lies_as_were_released() -> No
 def test_no_single_message_gives_a_lying_relay_away(attack: str) -> None:
     """Lies look honest by themselves; otherwise they would only be dropped and test nothing."""
     for batch in (totals(Message(1, 99, 1, (9, 5, 7, 7))), released(Message(1, 99, 1, (9, 8, -40, 7, 7, 7)))):
-        assert len(Checks(2).judge(liar(f"relay-{attack}").forward(batch))) == 1
+        assert len(Checks(Terms(2, 1)).judge(liar(f"relay-{attack}").forward(batch))) == 1

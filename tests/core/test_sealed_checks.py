@@ -11,6 +11,7 @@ from agentd.core.message import Kind, Message, batch_of
 from agentd.core.policy.records import NOTHING, Record
 from agentd.core.privacy.laplace import SeededLaplace
 from agentd.core.privacy.sealing import OpenBatch, Weighting
+from agentd.core.terms import Terms
 
 EPSILON = 1.0
 WEIGHTING = Weighting.of(EPSILON)
@@ -21,8 +22,8 @@ LEAST = 9 * UNIT * 9 // 33
 """What they are worth in three batches of 3."""
 
 
-def judged(*body: int, trial: int = 50, weighting: Weighting | None = WEIGHTING) -> bool:
-    checks = Checks(ARMS, weighting)
+def judged(*body: int, trial: int = 50, epsilon: float | None = EPSILON) -> bool:
+    checks = Checks(Terms(ARMS, 1, epsilon))
     return len(checks.judge(batch_of(Kind.SEALED, [Message(1, trial, 1, body)]))) == 1
 
 
@@ -41,8 +42,8 @@ def records(batches: list[int], reward: int, seed: int, weighting: Weighting = W
 class Line:
     """One origin's messages about its arms, as they come."""
 
-    def __init__(self, weighting: Weighting | None = WEIGHTING) -> None:
-        self._checks = Checks(ARMS, weighting)
+    def __init__(self, epsilon: float | None = EPSILON) -> None:
+        self._checks = Checks(Terms(ARMS, 1, epsilon))
 
     def take(self, *told: tuple[int, tuple[int, ...]], incarnation: int = 0) -> list[int]:
         """Which trials are believed, of (trial, body)."""
@@ -87,10 +88,10 @@ def test_a_record_must_add_up(body: tuple[int, ...], fine: bool) -> None:
 
 
 def test_without_a_known_epsilon_samples_need_only_be_fewer_than_pulls() -> None:
-    assert judged(0, 9, 1, 9 * UNIT, 0, weighting=None)
-    assert judged(0, 9, 3, 1, 0, weighting=None)
-    assert not judged(0, 9, 1, 9 * UNIT + 9, 0, weighting=None)
-    assert not judged(0, 9, 1, 0, 0, weighting=None)
+    assert judged(0, 9, 1, 9 * UNIT, 0, epsilon=None)
+    assert judged(0, 9, 3, 1, 0, epsilon=None)
+    assert not judged(0, 9, 1, 9 * UNIT + 9, 0, epsilon=None)
+    assert not judged(0, 9, 1, 0, 0, epsilon=None)
 
 
 @given(
@@ -107,7 +108,7 @@ def test_every_honest_record_is_believed_in_any_order(
     weighting = Weighting.of(epsilon)
     said = records(batches, reward, seed, weighting)
     told = [(record.pulls, (1, *record)) for record in said]
-    line = Line(weighting)
+    line = Line(epsilon)
     shuffled = [told[place] for place in order if place < len(told)]
     half = len(shuffled) // 2
     first, second = shuffled[:half], shuffled[half:]

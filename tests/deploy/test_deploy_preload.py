@@ -18,6 +18,7 @@ for name in PRELOADED:
     __import__(name)
 before = set(sys.modules)
 
+from agentd.core.terms import Terms
 from agentd.core.agent import Agent
 from agentd.core.policy import make_policy
 from agentd.core.policy.base import PolicySettings
@@ -27,7 +28,7 @@ from agentd.wire.frame import Frame, together
 
 noises = [ExactLaplace(), SeededLaplace(1, 1), SeededLaplace(1, 2)]
 agents = [
-    Agent(own, make_policy(sys.argv[1], PolicySettings(arms=3), own, noise), arms=3, lifetime=2)
+    Agent(own, make_policy(sys.argv[1], PolicySettings(arms=3), own, noise), terms=Terms(3, 2))
     for own, noise in enumerate(noises)
 ]
 for round_ in range(1, 13):

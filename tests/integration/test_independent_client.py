@@ -17,6 +17,7 @@ from agentd.core.grid import UNIT
 from agentd.core.message import Message
 from agentd.core.policy import PolicySettings, make_policy
 from agentd.core.privacy.laplace import SeededLaplace
+from agentd.core.terms import Terms
 from agentd.environment.arms import Arms
 
 CLIENT = Path(__file__).parent / "independent_client.py"
@@ -34,7 +35,7 @@ def test_the_client_is_short_and_knows_nothing_of_ours() -> None:
 def imagined(environment: StandIn, praised: int | None) -> list[int]:
     """The arms of an agent, without any wire, that is told each round that one arm always pays, or told nothing."""
     policy = make_policy("coop-ucb", PolicySettings(arms=3), 1, SeededLaplace(0, 1))
-    agent, arms = Agent(1, policy, arms=3, lifetime=2), []
+    agent, arms = Agent(1, policy, terms=Terms(3, 2)), []
     for trial in range(1, ROUNDS + 1):
         arms.append(agent.choose())
         agent.observe(environment.reward(1, trial, arms[-1]))

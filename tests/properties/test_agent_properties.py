@@ -24,6 +24,7 @@ from agentd.core.policy.byzantine_ucb import ByzantineUcb
 from agentd.core.policy.private_ucb import extrapolated
 from agentd.core.policy.sealed import Sealed
 from agentd.core.privacy.laplace import SeededLaplace
+from agentd.core.terms import Terms
 
 unhurried = settings(deadline=None, max_examples=60)
 many = settings(deadline=None, max_examples=100)
@@ -36,7 +37,7 @@ SPEAKS = {algorithm.tells: name for name, algorithm in ALGORITHMS.items() if alg
 
 def agent_running(algorithm: str, own: int = 0, lifetime: int = 3) -> Agent:
     settings_ = PolicySettings(arms=ARMS, epsilon=0.7)
-    return Agent(own, make_policy(algorithm, settings_, own, SeededLaplace(9, own)), arms=ARMS, lifetime=lifetime)
+    return Agent(own, make_policy(algorithm, settings_, own, SeededLaplace(9, own)), terms=Terms(ARMS, lifetime))
 
 
 @cache

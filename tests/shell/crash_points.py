@@ -31,6 +31,7 @@ from agentd.core.policy import PolicySettings, make_policy
 from agentd.core.policy.base import Keepable
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import ExactLaplace
+from agentd.core.terms import Terms
 from agentd.settings import AgentSettings
 from agentd.shell.drive import Reporter, drive_free
 from agentd.shell.journal import Journal
@@ -178,7 +179,7 @@ def live(place: Path, algorithm: str, edge: str, passes: int, *, sends_first: bo
     counted = len(environment.arm_of)
     kept = journal.kept
     policy = make_policy(algorithm, PolicySettings(arms=ARMS, epsilon=settings.epsilon), 1, noise, KeyedCoins(5, 1))
-    agent = Agent(1, policy, arms=ARMS, lifetime=2, trial=counted if kept is None else 0)
+    agent = Agent(1, policy, terms=Terms(ARMS, 2), trial=counted if kept is None else 0)
     if kept is not None:
         require_up_to_date(kept, counted, str(place))
         resume(agent, kept, counted, noise)

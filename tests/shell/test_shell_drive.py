@@ -18,6 +18,7 @@ from agentd.core.agent import Agent
 from agentd.core.grid import UNIT
 from agentd.core.policy import PolicySettings, make_policy
 from agentd.core.privacy.laplace import SeededLaplace
+from agentd.core.terms import Terms
 from agentd.shell.drive import Reporter, drive_free, drive_lockstep
 
 
@@ -38,7 +39,7 @@ class Arms:
 
 def an_agent(own: int = 1, trial: int = 0) -> Agent:
     policy = make_policy("byzantine-ucb", PolicySettings(arms=2), own, SeededLaplace(1, own))
-    return Agent(own, policy, arms=2, lifetime=1, trial=trial)
+    return Agent(own, policy, terms=Terms(2, 1), trial=trial)
 
 
 @pytest.fixture

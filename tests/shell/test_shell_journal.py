@@ -19,6 +19,7 @@ from agentd.core.policy import PolicySettings, make_policy
 from agentd.core.policy.base import Keepable
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import ExactLaplace
+from agentd.core.terms import Terms
 from agentd.errors import LedgerInDoubt, StateUnusable
 from agentd.settings import AgentSettings
 from agentd.shell.journal import Journal
@@ -35,7 +36,7 @@ def settings(**changes: Any) -> AgentSettings:
 
 def new_agent(algorithm: str = "private-ucb", **changes: Any) -> Agent:
     policy = make_policy(algorithm, PolicySettings(arms=3, **changes), 3, ExactLaplace(), KeyedCoins(1, 3))
-    return Agent(3, policy, arms=3, lifetime=2)
+    return Agent(3, policy, terms=Terms(3, 2))
 
 
 def opened(place: Path, **changes: Any) -> Journal:
