@@ -15,6 +15,7 @@ import contextlib
 import ctypes
 import gc
 import os
+import secrets
 import sqlite3
 from collections.abc import Sequence
 
@@ -52,7 +53,7 @@ class _Player:
     """An agent with its journal in memory, and its frames in place of sockets."""
 
     def __init__(self, own: int) -> None:
-        policy = make_policy(ALGORITHM, PolicySettings(arms=ARMS), own, ExactLaplace())
+        policy = make_policy(ALGORITHM, PolicySettings(arms=ARMS), own, ExactLaplace(secrets.token_bytes))
         assert isinstance(policy, Keepable)  # noqa: S101 - the algorithm was chosen so
         self._policy = policy
         self._agent = Agent(own, policy, terms=Terms(ARMS, GAMMA))

@@ -51,7 +51,8 @@ ALLOWED = {
 
 IMPURE = {
     "asyncio", "datetime", "io", "logging", "msgpack", "msgspec", "multiprocessing", "os", "pathlib", "random",
-    "signal", "socket", "sqlite3", "structlog", "subprocess", "sys", "tempfile", "threading", "time", "zmq",
+    "secrets", "signal", "socket", "sqlite3", "structlog", "subprocess", "sys", "tempfile", "threading", "time", "uuid",
+    "zmq",
 }  # fmt: skip
 """What would let time, files, the network or global chance into the core."""
 

@@ -53,9 +53,7 @@ class HalfNoise(ExactLaplace):
 class ReusedNoise(ExactLaplace):
     """One exact draw for everything."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._drawn: int | None = None
+    _drawn: int | None = None
 
     def draw(self, arm: int, scale: int) -> int:
         """The same as ever."""
@@ -120,8 +118,8 @@ def _source(fault: str | None) -> Noise:
     if fault == "no-noise":
         return NoNoise()
     if fault == "half-noise":
-        return HalfNoise()
-    return ReusedNoise() if fault == "reused-noise" else ExactLaplace()
+        return HalfNoise(secrets.token_bytes)
+    return (ReusedNoise if fault == "reused-noise" else ExactLaplace)(secrets.token_bytes)
 
 
 def policy_of(case: Case, noise: Noise, coins: Coins) -> Policy:

@@ -5,6 +5,7 @@ OpenDP is an optional extra and is loaded only when it is asked for; an agent wi
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -45,4 +46,4 @@ def noise_of(settings: AgentSettings, incarnation: int) -> Noise:
     """The noise that the settings ask for."""
     if settings.seed is not None:
         return SeededLaplace(settings.seed, settings.id + (incarnation << 32))  # another life, another stream
-    return OpenDpLaplace() if settings.noise == "opendp" else ExactLaplace()
+    return OpenDpLaplace() if settings.noise == "opendp" else ExactLaplace(secrets.token_bytes)

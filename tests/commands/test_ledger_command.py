@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,9 @@ def spend(place: Path, trials: int, **changes: Any) -> Journal:
     """The state of an agent that pulled its first arm so often; still held."""
     usual = {"id": 3, "listen": "tcp://127.0.0.1:7003", "environment": "tcp://127.0.0.1:7000", "state": str(place)}
     settings = AgentSettings(**(usual | changes))  # type: ignore[arg-type]
-    policy: Any = make_policy(settings.algorithm, settings.policy(2), 3, ExactLaplace(), KeyedCoins(1, 3))
+    policy: Any = make_policy(
+        settings.algorithm, settings.policy(2), 3, ExactLaplace(secrets.token_bytes), KeyedCoins(1, 3)
+    )
     agent = Agent(3, policy, terms=Terms(2, 1))
     journal = Journal.open(place, whose(settings))
     journal.join(0, policy, run="00" * 8, arms=2, incarnation=0)
@@ -48,7 +51,9 @@ def test_it_tells_releases_and_epsilon_per_arm_and_in_all(tmp_path: Path, capsys
     report = json.loads(output)
     assert code == 0
     assert (report["agent"], report["algorithm"], report["trial"], report["incarnation"]) == (3, "private-ucb", 9, 0)
-    policy: Any = make_policy("private-ucb", PolicySettings(arms=2), 3, ExactLaplace(), KeyedCoins(1, 3))
+    policy: Any = make_policy(
+        "private-ucb", PolicySettings(arms=2), 3, ExactLaplace(secrets.token_bytes), KeyedCoins(1, 3)
+    )
     for arm in report["per_arm"]:
         for trial in range(1, arm["releases"] + 1):
             policy.observe(trial, arm["arm"], 0, 0)

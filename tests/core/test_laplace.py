@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import math
 import random
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -22,7 +23,7 @@ import pytest
 from agentd.core.chance import SEED_LIMIT, Purpose, stream
 from agentd.core.grid import UNIT
 from agentd.core.privacy import laplace
-from agentd.core.privacy.laplace import ExactLaplace, Noise, SeededLaplace, cumulative, probability
+from agentd.core.privacy.laplace import ExactLaplace, Noise, SeededLaplace, cumulative, probability, sampled
 from agentd.core.privacy.series import cost
 
 ONE_IN_TEN_THOUSAND = 3.719  # standard normal quantiles
@@ -32,7 +33,7 @@ SCALES = [1, 3, 40, UNIT]
 
 
 def _seeded_exact(seed: int) -> ExactLaplace:
-    return ExactLaplace(random.Random(seed).randrange)
+    return ExactLaplace(random.Random(seed).randbytes)
 
 
 def _critical(freedom: int, normal_quantile: float) -> float:
@@ -131,7 +132,7 @@ def test_the_exact_sampler_follows_the_algorithm_step_by_step() -> None:
             (2, 1),  # place 2 fails, even: no more
         ]
     )
-    assert ExactLaplace(script).draw(0, 10) == 17
+    assert sampled(script, 10) == 17
     assert script.steps == []
 
 
@@ -151,7 +152,7 @@ def test_a_refused_remainder_and_a_negative_zero_start_again() -> None:
             (2, 1),
         ]
     )
-    assert ExactLaplace(script).draw(0, 10) == -10
+    assert sampled(script, 10) == -10
     assert script.steps == []
 
 
@@ -167,23 +168,22 @@ class _Script:
         return answer
 
 
-def test_the_exact_sampler_asks_the_operating_system_at_every_draw_and_keeps_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_exact_sampler_asks_its_source_at_every_draw_and_keeps_nothing() -> None:
     """What is left of a block is not used by the next draw: a fork in between would repeat it."""
-    noise, asked = ExactLaplace(), []
+    asked: list[int] = []
 
     def scripted(number: int) -> bytes:
         asked.append(number)
         return hashlib.shake_128(b"%d" % len(asked)).digest(number)
 
-    assert len({noise.draw(0, UNIT << 40) for _ in range(20)}) == 20
-    monkeypatch.setattr("secrets.token_bytes", scripted)
+    system = ExactLaplace(secrets.token_bytes)
+    assert len({system.draw(0, UNIT << 40) for _ in range(20)}) == 20
+    noise = ExactLaplace(scripted)
     first = [noise.draw(0, UNIT) for _ in range(50)]
     assert 50 <= len(asked) <= 75
     asked.clear()
-    assert [ExactLaplace().draw(0, UNIT) for _ in range(50)] == first
-    assert vars(noise) == {"_randbelow": None}
+    assert [ExactLaplace(scripted).draw(0, UNIT) for _ in range(50)] == first
+    assert vars(noise) == {"_token_bytes": scripted}
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 12, 16])
@@ -193,16 +193,15 @@ def test_every_number_below_a_limit_is_equally_likely(limit: int, monkeypatch: p
     counts = Counter[int]()
     for block in range(1 << 16):
         blocks = iter([block.to_bytes(2, "little")])
-        monkeypatch.setattr("secrets.token_bytes", lambda _, blocks=blocks: next(blocks))
         with contextlib.suppress(StopIteration):  # all bits thrown away: the next block would decide
-            counts[laplace._Uniform().below(limit)] += 1
+            counts[laplace._Uniform(lambda _, blocks=blocks: next(blocks)).below(limit)] += 1
     assert set(counts) == set(range(limit))
     assert len(set(counts.values())) == 1
 
 
 @pytest.mark.parametrize("scale", [0, -5, 2.0, True, "3", Fraction(3)])
 def test_a_scale_that_is_no_positive_integer_is_refused(scale: int) -> None:
-    for noise in (ExactLaplace(), SeededLaplace(1, 1)):
+    for noise in (ExactLaplace(secrets.token_bytes), SeededLaplace(1, 1)):
         with pytest.raises(ValueError, match="positive integer of grid steps"):
             noise.draw(0, scale)
 

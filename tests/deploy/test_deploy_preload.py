@@ -11,7 +11,7 @@ import pytest
 from agentd.core.policy import ALGORITHMS
 
 SCRIPT = """
-import json, sys
+import json, secrets, sys
 from deploy.local import PRELOADED
 
 for name in PRELOADED:
@@ -26,7 +26,7 @@ from agentd.core.privacy.laplace import ExactLaplace, SeededLaplace
 from agentd.wire.codec import decode_frames, encode_frame
 from agentd.wire.frame import Frame, together
 
-noises = [ExactLaplace(), SeededLaplace(1, 1), SeededLaplace(1, 2)]
+noises = [ExactLaplace(secrets.token_bytes), SeededLaplace(1, 1), SeededLaplace(1, 2)]
 agents = [
     Agent(own, make_policy(sys.argv[1], PolicySettings(arms=3), own, noise), terms=Terms(3, 2))
     for own, noise in enumerate(noises)

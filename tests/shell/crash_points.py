@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import json
 import os
+import secrets
 import signal
 import sys
 import tempfile
@@ -110,7 +111,7 @@ class DeadlyNoise(ExactLaplace):
     """Exact noise that tells the world of each draw."""
 
     def __init__(self, world: World, reaper: Reaper) -> None:
-        super().__init__()
+        super().__init__(secrets.token_bytes)
         self._world, self._reaper, self.live = world, reaper, False
 
     def draw(self, arm: int, scale: int) -> int:

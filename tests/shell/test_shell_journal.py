@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import sqlite3
 import stat
 from pathlib import Path
@@ -35,7 +36,9 @@ def settings(**changes: Any) -> AgentSettings:
 
 
 def new_agent(algorithm: str = "private-ucb", **changes: Any) -> Agent:
-    policy = make_policy(algorithm, PolicySettings(arms=3, **changes), 3, ExactLaplace(), KeyedCoins(1, 3))
+    policy = make_policy(
+        algorithm, PolicySettings(arms=3, **changes), 3, ExactLaplace(secrets.token_bytes), KeyedCoins(1, 3)
+    )
     return Agent(3, policy, terms=Terms(3, 2))
 
 
@@ -66,7 +69,7 @@ def play(agent: Agent, journal: Journal, trials: int) -> list[list[int]]:
 def returned(journal: Journal, algorithm: str = "private-ucb", counted: int | None = None) -> Agent:
     assert journal.kept is not None
     agent = new_agent(algorithm)
-    resume(agent, journal.kept, journal.kept.trial if counted is None else counted, ExactLaplace())
+    resume(agent, journal.kept, journal.kept.trial if counted is None else counted, ExactLaplace(secrets.token_bytes))
     return agent
 
 

@@ -8,7 +8,6 @@ exactly: the output is an integer, so there are no low bits of a floating-point 
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Protocol
@@ -34,39 +33,44 @@ class Noise(Protocol):
 
 
 class ExactLaplace:
-    """Noise that keeps the promise: integers only, from the operating system.
+    """Noise that keeps the promise: integers only, from random bytes that the operating system hands in.
 
     Canonne, Kamath and Steinke, The Discrete Gaussian for Differential Privacy, 2020, Algorithms 1 and 2: no
-    logarithm, no rounding, every probability exact. It is fork-safe: every draw asks the operating system anew and
-    leaves nothing in the process, so a child never repeats its parent's noise. How long a draw takes depends on chance
-    and a little on the value drawn, by microseconds.
+    logarithm, no rounding, every probability exact. It is as fork-safe as its source: every draw asks anew and leaves
+    nothing in the process, so with `secrets.token_bytes` a child never repeats its parent's noise. How long a draw
+    takes depends on chance and a little on the value drawn, by microseconds.
     """
 
-    def __init__(self, randbelow: Callable[[int], int] | None = None) -> None:
-        self._randbelow = randbelow
+    def __init__(self, token_bytes: Callable[[int], bytes]) -> None:
+        self._token_bytes = token_bytes
 
     def draw(self, arm: int, scale: int) -> int:  # noqa: ARG002 - one source serves every arm
         """Return one integer x with P(x) ∝ exp(−|x|/scale)."""
         _require_scale(scale)
-        below = self._randbelow or _Uniform().below
-        while True:
-            # One uniform number serves as the remainder and, in its lowest bit, as the sign.
-            remainder, negative = divmod(below(2 * scale), 2)
-            if not _accept(below, remainder, scale):
-                continue
-            magnitude = remainder + scale * _geometric(below)
-            if not negative:
-                return magnitude
-            if magnitude:  # zero has one sign only, else it would come twice as often as it should
-                return -magnitude
+        return sampled(_Uniform(self._token_bytes).below, scale)
+
+
+def sampled(below: Callable[[int], int], scale: int) -> int:
+    """Return one integer x with P(x) ∝ exp(−|x|/scale), from uniform whole numbers below a limit."""
+    while True:
+        # One uniform number serves as the remainder and, in its lowest bit, as the sign.
+        remainder, negative = divmod(below(2 * scale), 2)
+        if not _accept(below, remainder, scale):
+            continue
+        magnitude = remainder + scale * _geometric(below)
+        if not negative:
+            return magnitude
+        if magnitude:  # zero has one sign only, else it would come twice as often as it should
+            return -magnitude
 
 
 class _Uniform:
     """Uniform whole numbers from blocks of random bits: a draw needs about eight of them, and each call is costly."""
 
-    __slots__ = ("_bits", "_left")
+    __slots__ = ("_bits", "_left", "_token_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, token_bytes: Callable[[int], bytes]) -> None:
+        self._token_bytes = token_bytes
         self._bits = self._left = 0
 
     def below(self, limit: int) -> int:
@@ -74,7 +78,7 @@ class _Uniform:
         width = (limit - 1).bit_length()
         while True:
             if self._left < width:
-                self._bits, self._left = int.from_bytes(secrets.token_bytes(BLOCK_BYTES), "little"), 8 * BLOCK_BYTES
+                self._bits, self._left = int.from_bytes(self._token_bytes(BLOCK_BYTES), "little"), 8 * BLOCK_BYTES
             number = self._bits & ((1 << width) - 1)
             self._bits >>= width
             self._left -= width
