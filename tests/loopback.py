@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import zmq
 
 from agentd.core.message import Batch
+from agentd.core.rounds import Standing
 from agentd.environment.arms import Arms, uniforms
 from agentd.shell.link import Link
 from agentd.wire.codec import decode_environment, decode_frame, encode_environment, encode_frame
@@ -176,21 +177,26 @@ def said(batches: list[Batch]) -> list[tuple[int, int]]:
 def arrived(link: Link, *peers: Peer) -> None:
     """Wait until something that each peer said lies in the link's socket, so that no short limit has to hold for it."""
     for peer in peers:
-        until(lambda peer=peer: link._neighbours[peer.own].socket.poll(0))
+        until(lambda peer=peer: link._lines[peer.own].is_readable())
+
+
+def hears_us(link: Link, peer: int) -> bool:
+    """Whether the peer's subscription was seen."""
+    return link.rounds[peer].standing in (Standing.LISTENING, Standing.LIVE)
 
 
 def joined(link: Link, *peers: Peer) -> None:
     """Let peers join and wait until both directions are open; all that is left to the barrier is to look."""
     for peer in peers:
         peer.join()
-        until(lambda peer=peer: link._greet_subscribers() or link._neighbours[peer.own].hears_us)
+        until(lambda peer=peer: link.greet_subscribers() or hears_us(link, peer.own))
     arrived(link, *peers)
 
 
 def about_to_greet(link: Link) -> None:
     """Wait until a subscriber's sync topic, the one that is answered, is the next thing that the link will look at."""
-    until(lambda: link._event() == b"\x01" + FRAME_TOPIC)
-    until(lambda: link._publisher.poll(0))
+    until(lambda: link._transport.event() == b"\x01" + FRAME_TOPIC)
+    until(lambda: link._transport._publisher.poll(0))
 
 
 async def ready(link: Link, *peers: Peer) -> None:

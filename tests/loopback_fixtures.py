@@ -15,6 +15,7 @@ from structlog.typing import FilteringBoundLogger
 
 from agentd.shell.link import Link
 from agentd.shell.logs import open_log
+from agentd.shell.transport import ZmqTransport
 
 Context = zmq.Context[zmq.Socket[bytes]]
 Keep = Callable[[zmq.Socket[bytes]], zmq.Socket[bytes]]
@@ -89,7 +90,8 @@ def make_link(context: Context, addresses: Addresses, log: FilteringBoundLogger)
     made: list[Link] = []
 
     def make(own: int, peers: tuple[int, ...], *, run: bytes = RUN, incarnation: int = 0, round_: int = 0) -> Link:
-        link = Link(context, own=own, listen=addresses[own], peers={peer: addresses[peer] for peer in peers}, log=log)
+        places = {peer: addresses[peer] for peer in peers}
+        link = Link(ZmqTransport(context, own=own, listen=addresses[own], peers=places), own=own, log=log)
         made.append(link)
         link.introduce(run=run, arms=2, incarnation=incarnation, round_=round_)
         return link

@@ -35,6 +35,7 @@ from agentd.shell.keeping import Keeping, require_up_to_date
 from agentd.shell.link import Link
 from agentd.shell.logs import open_log
 from agentd.shell.noise import noise_of
+from agentd.shell.transport import ZmqTransport
 from agentd.wire.environment import MAX_COUNT, MAX_REASON_CHARS, MAX_REASONS, MICRO, Report, Welcome
 
 if TYPE_CHECKING:
@@ -111,7 +112,8 @@ async def _attend_keeping(
     keeping: Keeping,
 ) -> None:
     kept = keeping.kept
-    link = Link(context, own=settings.id, listen=settings.listen, peers=settings.peers, log=log)
+    transport = ZmqTransport(context, own=settings.id, listen=settings.listen, peers=settings.peers)
+    link = Link(transport, own=settings.id, log=log)
     health.say("ready", fresh_s=PATIENCE * settings.ready_timeout_s)  # bound; nothing moves until the others are there
     try:
         incarnation = kept.incarnation if kept is not None else settings.incarnation or 0
@@ -122,7 +124,7 @@ async def _attend_keeping(
         if agent.policy.ledger is not None and settings.state is None and settings.seed is None:
             log.warning("the privacy ledger is in memory only and begins anew after a restart; --state DIR keeps it")
         link.introduce(run=welcome.run, arms=welcome.arms, incarnation=agent.incarnation, round_=agent.trial)
-        watch = _watch_for_faults(settings, link, log)
+        watch = _watch_for_faults(settings, transport, link, log)
         log.info("joined", trial=agent.trial, arms=welcome.arms, algorithm=settings.algorithm)
         await _wait_for_neighbours(settings, link, stop, returning=agent.trial > 0)
         if not stop.is_set():
@@ -141,13 +143,16 @@ async def _attend_keeping(
         link.close()
 
 
-def _watch_for_faults(settings: AgentSettings, link: Link, log: FilteringBoundLogger) -> FaultWatch | None:
+def _watch_for_faults(
+    settings: AgentSettings, transport: ZmqTransport, link: Link, log: FilteringBoundLogger
+) -> FaultWatch | None:
     """Let an operator inject faults, where the settings say from which file."""
     if settings.faults_file is None:
         return None
     from agentd.shell.faulty import FaultWatch
 
     watch = FaultWatch(settings.faults_file, settings.id, settings.seed, log)
+    watch.over(transport.lines.values(), link.dropped)
     link.suffer(watch)
     return watch
 

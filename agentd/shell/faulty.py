@@ -6,7 +6,7 @@ import contextlib
 import secrets
 import time
 from collections import Counter, deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import cached_property
 from pathlib import Path
 
@@ -16,8 +16,8 @@ from structlog.typing import FilteringBoundLogger
 
 from agentd.core.chance import Purpose, stream
 from agentd.shell.faults import Disturbance, read_faults
-from agentd.shell.neighbour import Neighbour
 from agentd.shell.sockets import QUEUE_FRAMES, SLICE_MS
+from agentd.shell.transport import ZmqLine
 
 LOOK_EVERY_S = 1.0
 """How often an undisturbed agent looks whether there is a new file."""
@@ -28,9 +28,9 @@ LOOK_DISTURBED_S = 0.2
 class FaultyLine:
     """Stands between a neighbour's socket and its reader for as long as frames between them are disturbed."""
 
-    def __init__(self, watch: FaultWatch, neighbour: Neighbour) -> None:
+    def __init__(self, watch: FaultWatch, line: ZmqLine) -> None:
         self._watch = watch
-        self._neighbour = neighbour
+        self._line = line
         self._late: deque[tuple[float, bytes]] = deque()
         self.disturbance = Disturbance()
 
@@ -39,32 +39,32 @@ class FaultyLine:
         """Whether nothing gets through."""
         return self.disturbance.cut
 
-    def receive(self, flags: int) -> bytes | None:
+    def receive(self, *, wait: bool) -> bytes | None:
         """The next part that gets through: now, or within a slice if waiting is allowed."""
         self._watch.look()
-        end_s = time.monotonic() + (0.0 if flags & zmq.NOBLOCK else SLICE_MS / 1000.0)
+        end_s = self._watch.now_s() + (SLICE_MS / 1000.0 if wait else 0.0)
         while True:
             self._take_in()
-            now_s = time.monotonic()
+            now_s = self._watch.now_s()
             if self._late and self._late[0][0] <= now_s:
                 return self._hand_over(self._late.popleft()[1])
             if now_s >= end_s:
                 return None
             until_s = min(end_s, self._late[0][0]) if self._late else end_s
             # A whole millisecond at least: what is due sooner than that is not worth another turn.
-            self._neighbour.socket.poll(max(1, round((until_s - now_s) * 1000.0)))
+            self._line.socket.poll(max(1, round((until_s - now_s) * 1000.0)))
 
     def end(self) -> None:
         """The fault is over: what is still held is heard now, and before anything newer."""
-        self._neighbour.waiting.extend(part for _, part in self._late)
+        self._line.waiting.extend(part for _, part in self._late)
         self._late.clear()
 
     def _take_in(self) -> None:
         """Read what has come, decide what gets through, and when."""
-        due_s = time.monotonic() + self.disturbance.delay_s
+        due_s = self._watch.now_s() + self.disturbance.delay_s
         for _ in range(QUEUE_FRAMES - len(self._late)):
             try:
-                part = self._neighbour.socket.recv(zmq.NOBLOCK)
+                part = self._line.socket.recv(zmq.NOBLOCK)
             except zmq.Again:
                 return
             if self.disturbance.cut:
@@ -77,19 +77,27 @@ class FaultyLine:
     def _hand_over(self, part: bytes) -> bytes:
         """The part; where the line has healed this is the first that came through, and the line's work is done."""
         if not self.disturbance:
-            self._watch.healed(self._neighbour)
+            self._watch.healed(self._line)
         return part
 
 
 class FaultWatch:
     """Looks for faults to inject, now and then, and puts them between an agent and its neighbours."""
 
-    def __init__(self, path: str, own: int, seed: int | None, log: FilteringBoundLogger) -> None:
+    def __init__(
+        self,
+        path: str,
+        own: int,
+        seed: int | None,
+        log: FilteringBoundLogger,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.now_s = now_s
         self._path = Path(path)
         self._own = own
         self._seed = seed
         self._log = log
-        self._neighbours: Collection[Neighbour] = ()
+        self._lines: Collection[ZmqLine] = ()
         self._signature: tuple[int, ...] = ()
         self._due_s = 0.0
         self._every_s = LOOK_EVERY_S
@@ -104,14 +112,14 @@ class FaultWatch:
         seed = self._seed if self._seed is not None else secrets.randbits(63)
         return stream(seed, Purpose.FAULT, self._own)
 
-    def over(self, neighbours: Collection[Neighbour], dropped: Counter[str]) -> None:
+    def over(self, lines: Collection[ZmqLine], dropped: Counter[str]) -> None:
         """Watch over these links; what is dropped on purpose is counted there."""
-        self._neighbours, self.dropped = neighbours, dropped
+        self._lines, self.dropped = lines, dropped
         self.look()
 
     def tick(self) -> None:
         """A frame of ours is about to leave."""
-        now_s = time.monotonic()
+        now_s = self.now_s()
         if self._round_began_s:
             self.longest_round_s = max(self.longest_round_s, now_s - self._round_began_s)
         self._round_began_s = now_s
@@ -120,7 +128,7 @@ class FaultWatch:
 
     def look(self) -> None:
         """Read the file anew if it is time, and if it is not the one that was read last."""
-        now_s = time.monotonic()
+        now_s = self.now_s()
         if now_s < self._due_s:
             return
         self._due_s = now_s + self._every_s
@@ -132,10 +140,10 @@ class FaultWatch:
             self._signature = signature
             self._read()
 
-    def healed(self, neighbour: Neighbour) -> None:
+    def healed(self, line: ZmqLine) -> None:
         """The first part came through after a fault."""
-        self._log.info("heard again", neighbour=neighbour.id)
-        self._undisturb(neighbour)
+        self._log.info("heard again", neighbour=line.id)
+        self._undisturb(line)
 
     def _read(self) -> None:
         try:
@@ -143,9 +151,9 @@ class FaultWatch:
         except ValueError as fault:  # somebody meddled: go on with what was asked for before
             self._log.warning("the faults to inject cannot be read", file=str(self._path), why=str(fault))
             return
-        for neighbour in self._neighbours:
-            self._apply(neighbour, faults.between(self._own, neighbour.id))
-        disturbed = {n.id: n.fault.disturbance for n in self._neighbours if n.fault is not None}
+        for line in self._lines:
+            self._apply(line, faults.between(self._own, line.id))
+        disturbed = {line.id: line.fault.disturbance for line in self._lines if line.fault is not None}
         self._log.info(
             "faults changed",
             cut=[peer for peer, disturbance in disturbed.items() if disturbance.cut],
@@ -154,22 +162,22 @@ class FaultWatch:
         )
         self._pace()
 
-    def _apply(self, neighbour: Neighbour, disturbance: Disturbance) -> None:
-        line = neighbour.fault
-        if line is None and disturbance:
-            line = neighbour.fault = FaultyLine(self, neighbour)
-        if line is None:
+    def _apply(self, line: ZmqLine, disturbance: Disturbance) -> None:
+        faulty = line.fault
+        if faulty is None and disturbance:
+            faulty = line.fault = FaultyLine(self, line)
+        if faulty is None:
             return
-        was_cut, line.disturbance = line.cut, disturbance
+        was_cut, faulty.disturbance = faulty.cut, disturbance
         if not disturbance and not was_cut:
-            self._undisturb(neighbour)  # a line that was cut stays until something comes through, to tell of it
+            self._undisturb(line)  # a line that was cut stays until something comes through, to tell of it
 
-    def _undisturb(self, neighbour: Neighbour) -> None:
-        if neighbour.fault is not None:
-            neighbour.fault.end()
-            neighbour.fault = None
+    def _undisturb(self, line: ZmqLine) -> None:
+        if line.fault is not None:
+            line.fault.end()
+            line.fault = None
             self._pace()
 
     def _pace(self) -> None:
-        disturbed = any(neighbour.fault is not None for neighbour in self._neighbours)
+        disturbed = any(line.fault is not None for line in self._lines)
         self._every_s = LOOK_DISTURBED_S if disturbed else LOOK_EVERY_S

@@ -16,13 +16,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from loopback import LONG_S, RUN, SOON_S, Peer, StandIn, arrived, events, ready, rss_mb, said, until
+from loopback import LONG_S, RUN, SOON_S, Peer, StandIn, arrived, events, hears_us, ready, rss_mb, said, until
 from loopback_fixtures import Addresses, Context, MakeLink, MakePeer
 from small_runs import line, sample, samples, sparse, spec
 from structlog.typing import FilteringBoundLogger
 
 from agentd.shell.drive import Reporter, drive_lockstep
 from agentd.shell.link import Link
+from agentd.shell.transport import ZmqTransport
 from agentd.simulate.network import make_agent, run_agents
 from agentd.simulate.spec import RunSpec
 from agentd.wire.frame import MAX_FRAME_BYTES
@@ -49,7 +50,7 @@ def places_of(run: RunSpec, addresses: Addresses) -> dict[int, str]:
 
 def link_of(context: Context, run: RunSpec, own: int, places: dict[int, str], log: FilteringBoundLogger) -> Link:
     peers = {peer: places[peer] for peer in run.network.neighbours[own]}
-    return Link(context, own=own, listen=places[own], peers=peers, log=log)
+    return Link(ZmqTransport(context, own=own, listen=places[own], peers=peers), own=own, log=log)
 
 
 async def play(link: Link, run: RunSpec, own: int, dealt: Dealt, *, round_timeout_s: float) -> None:
@@ -193,7 +194,7 @@ async def test_a_frame_that_is_far_too_long_ends_the_connection_and_the_link_rec
     make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event, monkeypatch: pytest.MonkeyPatch, log_file: Path
 ) -> None:
     """libzmq drops the connection without a word and does not come back by itself."""
-    monkeypatch.setattr("agentd.shell.link.RECONNECT_EVERY_S", 0.1)
+    monkeypatch.setattr("agentd.core.rounds.RECONNECT_EVERY_S", 0.1)
     link, peer = make_link(1, (2,)), make_peer(2, 1)
     await ready(link, peer)
     peer.say(FRAME_TOPIC + bytes(MAX_FRAME_BYTES + LONGEST_TOPIC))
@@ -260,7 +261,7 @@ def test_a_neighbour_that_does_not_read_costs_the_publisher_neither_time_nor_mem
 ) -> None:
     link = make_link(1, (2, 3))
     with reader(addresses[1], 2), reader(addresses[1], 3) as sleeper:
-        until(lambda: link.publish(0, ()) or all(n.hears_us for n in link._neighbours.values()))
+        until(lambda: link.publish(0, ()) or all(hears_us(link, peer) for peer in (2, 3)))
         seconds_per_frame(link, 1000)
         gc.collect()
         before = rss_mb(os.getpid())

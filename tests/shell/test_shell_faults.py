@@ -127,6 +127,7 @@ class Injected:
     def __init__(self, link: Link, file: Path, log: FilteringBoundLogger, own: int, seed: int = 5) -> None:
         self.file = file
         self.watch = FaultWatch(str(file), own, seed, log)
+        self.watch.over(link._transport.lines.values(), link.dropped)  # type: ignore[arg-type]
         link.suffer(self.watch)
 
     def set(self, content: object) -> None:

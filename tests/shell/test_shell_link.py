@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from loopback import LONG_S, RUN, SOON_S, about_to_greet, arrived, events, ready, said, until
+from loopback import LONG_S, RUN, SOON_S, about_to_greet, arrived, events, hears_us, ready, said, until
 from loopback_fixtures import Addresses, MakeLink, MakePeer
 from small_runs import sample, samples
 
@@ -145,7 +145,7 @@ class TestGather:
         log_file: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr("agentd.shell.link.RECONNECT_EVERY_S", LONG_S)  # it would lose what is under way
+        monkeypatch.setattr("agentd.core.rounds.RECONNECT_EVERY_S", LONG_S)  # it would lose what is under way
         link, peer = make_link(1, (2,)), make_peer(2, 1)
         await ready(link, peer)
         for round_ in range(1, 10):
@@ -248,7 +248,7 @@ class TestPublish:
             link.publish(round_, ())
         peer.hear_round(3)
         peer.sub.close()  # libzmq does it later, and the link is told: not to be taken for the new subscription
-        until(lambda: link._greet_subscribers() or not link._neighbours[2].hears_us)
+        until(lambda: link.greet_subscribers() or not hears_us(link, 2))
         peer.listen_anew()
         about_to_greet(link)
         link.publish(4, ())

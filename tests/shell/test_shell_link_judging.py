@@ -10,7 +10,7 @@ from typing import Any
 import msgpack
 import pytest
 import zmq
-from loopback import LONG_S, SOON_S, ready, said, until
+from loopback import LONG_S, SOON_S, hears_us, ready, said, until
 from loopback_fixtures import Addresses, Context, Keep, MakeLink, MakePeer
 from small_runs import sample, samples
 
@@ -118,7 +118,7 @@ class TestJudging:
         await ready(link, peer)
         assert peer.hear().greeting
         peer.sub.subscribe(topic)
-        until(lambda: link._publisher.poll(0))
+        until(lambda: link._transport._publisher.poll(0))
         link.publish(1, ())
         assert not peer.hear().greeting
         assert link.dropped == {reason: 1}
@@ -132,7 +132,7 @@ class TestJudging:
         shouting.connect(addresses[1])
         for part in (b"frame/hello", b"", b"\x02", b"\x01sync/2/"):
             shouting.send(part)
-        until(lambda: link._publisher.poll(0) and not link.publish(1, ()) and link._neighbours[2].hears_us)
+        until(lambda: link._transport._publisher.poll(0) and not link.publish(1, ()) and hears_us(link, 2))
         assert link.dropped == {"topic": 3}
 
     async def test_frames_of_earlier_rounds_without_end_are_dropped_at_last(
@@ -230,6 +230,6 @@ class TestDrain:
         await ready(link, peer)
         link.drain()
         assert peer.subscriptions.count(b"\x01sync/1/") == 1
-        monkeypatch.setattr("agentd.shell.link.DEAF_AFTER_S", 0.0)
+        monkeypatch.setattr("agentd.core.rounds.DEAF_AFTER_S", 0.0)
         link.drain()
         peer.await_subscription(times=2)

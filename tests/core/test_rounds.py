@@ -1,0 +1,116 @@
+"""What is known of a neighbour follows from its frames and subscriptions alone; scripts are in tests/scenarios/rounds."""
+
+from __future__ import annotations
+
+from agentd.core.rounds import MOST_LATE_BYTES, Do, Neighbour, Rounds, Standing
+from agentd.wire.frame import GOODBYE, GREETING, MAX_FRAME_BYTES, Frame
+
+RUN = bytes(8)
+
+
+def frame(sequence: int, *, round_: int = 1, incarnation: int = 0, flags: int = 0) -> Frame:
+    return Frame(RUN, 2, incarnation, sequence, round_, flags, (), 2)
+
+
+def a_neighbour() -> Neighbour[Frame]:
+    return Neighbour(2, 0.0)
+
+
+def note(neighbour: Neighbour[Frame], *frames: Frame) -> int:
+    """How many frames were lost in between."""
+    return sum(neighbour.note(each) for each in frames)
+
+
+def rounds_with(*numbers: int, standing: Standing = Standing.LIVE) -> Rounds[Frame]:
+    made: Rounds[Frame] = Rounds(numbers, now_s=0.0)
+    for neighbour in made.everybody:
+        neighbour.standing = standing
+    return made
+
+
+def test_gaps_in_the_sequence_are_lost_frames() -> None:
+    neighbour = a_neighbour()
+    assert note(neighbour, frame(5), frame(6), frame(10), frame(11)) == 3
+    assert neighbour.sequence == 11
+
+
+def test_what_was_published_before_we_listened_is_not_lost() -> None:
+    assert note(a_neighbour(), frame(1000), frame(1001)) == 0
+
+
+def test_a_repeated_or_older_frame_is_no_gap() -> None:
+    assert note(a_neighbour(), frame(5), frame(5), frame(3), frame(6)) == 0
+
+
+def test_a_new_incarnation_begins_a_new_sequence() -> None:
+    neighbour = a_neighbour()
+    assert note(neighbour, frame(500), frame(1, incarnation=7), frame(2, incarnation=7)) == 0
+    assert note(neighbour, frame(4, incarnation=7)) == 1
+    assert (neighbour.incarnation, neighbour.sequence) == (7, 4)
+
+
+def test_a_greeting_tells_the_round_but_is_no_frame_of_the_sequence() -> None:
+    neighbour = a_neighbour()
+    assert note(neighbour, frame(9, round_=9, flags=GREETING), frame(10, round_=10), frame(11, round_=11)) == 0
+    assert neighbour.standing is Standing.SPEAKING
+    assert neighbour.round == 11
+
+
+def test_the_round_never_goes_back() -> None:
+    neighbour = a_neighbour()
+    note(neighbour, frame(1, round_=9), frame(2, round_=4))
+    assert neighbour.round == 9
+
+
+def test_goodbye_holds_until_the_next_frame_but_not_against_a_greeting() -> None:
+    neighbour = a_neighbour()
+    note(neighbour, frame(1, flags=GOODBYE), frame(1, flags=GREETING))
+    assert neighbour.standing is Standing.LEFT
+    note(neighbour, frame(2))
+    assert neighbour.standing is Standing.DOWN
+
+
+def test_a_link_is_there_when_both_directions_were_seen_in_either_order() -> None:
+    for said_first in (True, False):
+        rounds = rounds_with(2, standing=Standing.UNKNOWN)
+        for speaks in (said_first, not said_first):
+            assert rounds.missing == [rounds[2]]
+            if speaks:
+                rounds[2].note(frame(0, flags=GREETING))
+            else:
+                rounds.subscription(2, joined=True, now_s=0.5)
+        assert rounds.missing == []
+        assert rounds[2].standing is Standing.LIVE
+
+
+def test_a_subscription_that_ends_takes_its_direction_back() -> None:
+    rounds = rounds_with(2)
+    rounds.subscription(2, joined=False, now_s=0.0)
+    assert rounds.missing == [rounds[2]]
+    assert rounds[2].is_waited_for  # rounds judge by frames only
+
+
+def test_who_subscribes_is_greeted_and_looked_for_once_where_it_came_late() -> None:
+    rounds = rounds_with(2, 3, standing=Standing.UNKNOWN)
+    rounds.subscription(2, joined=True, now_s=0.9)
+    rounds.subscription(3, joined=True, now_s=1.0)
+    rounds.subscription(3, joined=True, now_s=1.5)
+    assert rounds.orders() == [
+        (Do.GREET, 2),
+        (Do.GREET, 3),
+        (Do.RECONNECT_UNLESS_HEARD, 3),
+        (Do.GREET, 3),
+    ]
+    assert rounds.orders() == []
+
+
+def test_a_stranger_is_counted_when_it_comes_and_not_when_it_goes() -> None:
+    rounds = rounds_with(2)
+    rounds.subscription(9, joined=True, now_s=0.0)
+    rounds.subscription(9, joined=False, now_s=0.0)
+    assert rounds.dropped == {"stranger": 1}
+    assert rounds.orders() == []
+
+
+def test_one_neighbour_may_say_as_much_of_earlier_rounds_as_a_frame_holds() -> None:
+    assert MOST_LATE_BYTES == MAX_FRAME_BYTES
