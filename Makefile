@@ -6,11 +6,14 @@ BIN := $(VENV)/bin
 export OPENBLAS_NUM_THREADS := 1
 # Many tests wait for processes, containers and timeouts, so there are more workers than cores.
 WORKERS ?= $(shell echo $$((1 + $$(nproc))))
+# What needs no process, no container and no socket.
+PURE := $(addprefix tests/,core wire topology properties scenarios simulate test_architecture.py test_settings.py) \
+	$(addprefix tests/environment/test_,arms.py bandit.py regret.py)
 
-.PHONY: demo test lint format bench clean help
+.PHONY: demo quick test test-long lint format bench clean help
 
 help:  ## show the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
 
 # Two stamps, so that a visitor who only wants the demo does not wait for the developers' tools.
 $(VENV)/.ready-run: pyproject.toml
@@ -28,9 +31,15 @@ $(VENV)/.ready-dev: $(VENV)/.ready-run
 demo: $(VENV)/.ready-run  ## run the main job once, on this machine, with no other service
 	@$(BIN)/agentd demo
 
-test: $(VENV)/.ready-dev  ## run all tests; the coverage floor of core/ and topology/ is part of it
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report= --durations=15 $(ARGS)
+quick: lint  ## lint, types and the tests of the pure packages, in less than a minute; before every commit
+	@$(BIN)/python -m pytest -q -n $(shell nproc) --dist worksteal -m 'not slow and not system and not long' --examples 25 $(PURE) $(ARGS)
+
+test: $(VENV)/.ready-dev  ## run all tests but the long ones; the coverage floor of core/ and topology/ is part of it
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not long' --cov --cov-report= --durations=15 $(ARGS)
 	@$(BIN)/python -m coverage report --include='agentd/core/*,topology/*' --fail-under=98
+
+test-long: $(VENV)/.ready-dev  ## run what takes longer than anybody waits: big statistics, every combination
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m long --durations=15 $(ARGS)
 
 lint: $(VENV)/.ready-dev  ## formatting, lint and types
 	@$(BIN)/ruff format --check .

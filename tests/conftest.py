@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import random
 import signal
+from typing import Any
 
 import pytest
 from container_image import PATIENCE_S, image_or_skip
+from hypothesis import is_hypothesis_test, settings
 
 pytest.register_assert_rewrite("small_runs")
 
@@ -18,6 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write the output of tests/scenarios/*.txt anew instead of comparing with it; then read the diff",
     )
+    parser.addoption("--examples", type=int, help="try no property on more examples than this; for a quick look")
 
 
 @pytest.fixture
@@ -30,11 +33,21 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever is first to need the container image waits for its build."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Whoever is first to need the container image waits for its build; with --examples properties are tried less."""
     for item in items:
         if "agentd_image" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.timeout(PATIENCE_S))
+    if (most := config.getoption("--examples")) is not None:
+        for test in {item.function for item in items if isinstance(item, pytest.Function)}:
+            _try_less(test, most)
+
+
+def _try_less(test: Any, most: int) -> None:
+    """Lower the number of a property's own settings; a profile of hypothesis could not: what a test says goes first."""
+    if is_hypothesis_test(test):
+        own = test._hypothesis_internal_use_settings
+        test._hypothesis_internal_use_settings = settings(own, max_examples=min(most, own.max_examples))
 
 
 @pytest.fixture(scope="session")

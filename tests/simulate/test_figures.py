@@ -372,6 +372,7 @@ def test_a_place_without_the_right_to_write_is_refused(tmp_path: Path, monkeypat
         PartStore(tmp_path)
 
 
+@pytest.mark.system
 def test_processes_measure_what_one_does_and_closing_ends_them() -> None:
     trials = trials_of(6)
     units = trials.units([SWEEP])
@@ -402,6 +403,7 @@ class Deadly:
         return os._exit, (1,)
 
 
+@pytest.mark.system
 def test_a_worker_that_dies_is_reported_with_the_cure() -> None:
     tasks: Any = [(Unit(SWEEP, 1, (trial,)), [Deadly()]) for trial in range(2)]
     with pytest.raises(AgentdError, match="fewer --jobs"):
@@ -409,6 +411,7 @@ def test_a_worker_that_dies_is_reported_with_the_cure() -> None:
     assert not children()
 
 
+@pytest.mark.system
 def test_an_interrupt_after_a_task_was_handed_over_ends_the_pool_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
