@@ -1,14 +1,15 @@
 """Core agents on an in-memory network, in lockstep, with seeded faults.
 
-The agents are the daemon's own; only sockets and processes are missing. Every round each agent that is up chooses,
-pulls, publishes one frame to each neighbour, and takes in the frames that arrived. Without faults a frame of round t
-arrives before round t+1. Faults act on frames, as they do on a real link.
+The agents and their rounds (`core.rounds`) are the daemon's own; only sockets, processes and waiting are missing. Every
+round each agent that is up chooses, pulls, publishes one frame to each neighbour, and takes in the frames that arrived.
+Without faults a frame of round t arrives before round t+1. Faults act on frames, as they do on a real link. Time is the
+number of the round, and patience is none: who is late is given up, and back when something of it arrives.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,13 +22,14 @@ from agentd.core.policy import make_policy
 from agentd.core.policy.byzantine_ucb import ByzantineUcb
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import SeededLaplace
+from agentd.core.rounds import Rounds, Standing
 from agentd.core.terms import Terms
 from agentd.environment.arms import uniforms
 from agentd.simulate.faults import NO_FAULTS, Faults
 from agentd.simulate.spec import DELTA, NOT_PULLED, Outcome, RunSpec
-from agentd.wire.size import batch_bytes, header_bytes
+from agentd.wire.frame import Frame, together
+from agentd.wire.size import encoded_bytes
 
-Frame = list[Batch]
 _UNIFORMS_AT_ONCE = 256
 _EXPOSED = (math.inf, math.inf)
 
@@ -36,9 +38,9 @@ _EXPOSED = (math.inf, math.inf)
 class _InFlight:
     arrives: int
     order: float
-    sender: int
     receiver: int
     frame: Frame
+    size: int
 
 
 def make_agent(spec: RunSpec, own: int, *, incarnation: int = 0, trial: int = 0) -> Agent:
@@ -70,6 +72,7 @@ class InMemoryNetwork:
         agents = spec.network.agents
         self.agents = [make_agent(spec, own) for own in range(agents)]
         self.round = 0
+        self.rounds = [self._rounds_of(own) for own in range(agents)]
         self._up = [True] * agents
         self._incarnations = [0] * agents
         self._lost: list[Agent] = []
@@ -135,6 +138,7 @@ class InMemoryNetwork:
                 self.outcome.events.append((self.round, f"agent {crash.agent} down"))
             if crash.back == self.round:
                 self._up[crash.agent] = True
+                self.rounds[crash.agent] = self._rounds_of(crash.agent)
                 if not crash.keeps_state:
                     self._lose_state(crash.agent)
                 kept = "with" if crash.keeps_state else "without"
@@ -164,33 +168,44 @@ class InMemoryNetwork:
             self._uniforms[own] = uniforms(self.spec.seed, own, first, _UNIFORMS_AT_ONCE)
         return float(self._uniforms[own][place])
 
-    def _publish(self, sender: int, frame: Frame) -> None:
+    def _rounds_of(self, own: int) -> Rounds[Frame]:
+        """What an agent that starts knows of its neighbours: they are there."""
+        rounds: Rounds[Frame] = Rounds(self.spec.network.neighbours[own], now_s=self.round)
+        for neighbour in rounds.everybody:
+            neighbour.standing = Standing.LIVE
+        return rounds
+
+    def _publish(self, sender: int, batches: Sequence[Batch]) -> None:
         neighbours = self.spec.network.neighbours[sender]
-        self.outcome.messages += sum(len(batch) for batch in frame) * len(neighbours)
-        self.outcome.bytes += self._frame_bytes(sender, frame) * len(neighbours)
+        incarnation, now = self.agents[sender].incarnation, self.round  # the daemon numbers frames like rounds, too
+        frame = Frame(b"", sender, incarnation, now, now, 0, tuple(batches), self.spec.arms.count)
+        self.rounds[sender].enter(now)
+        size = encoded_bytes(frame)
+        self.outcome.messages += frame.messages * len(neighbours)
+        self.outcome.bytes += size * len(neighbours)
         for receiver in neighbours:
             for delay in self.faults.copies(sender, receiver, self.round, self._chance):
                 order = self._chance.random() if self.faults.reorder else 0.0
-                self._in_flight.append(_InFlight(self.round + delay, order, sender, receiver, frame))
-
-    def _frame_bytes(self, sender: int, frame: Frame) -> int:
-        """As long as the daemon's frame would be, which numbers its frames like its rounds."""
-        header = header_bytes(
-            sender=sender, incarnation=self.agents[sender].incarnation, sequence=self.round, round_=self.round
-        )
-        return header + sum(batch_bytes(batch.kind, self.spec.arms.count, len(batch)) for batch in frame)
+                self._in_flight.append(_InFlight(self.round + delay, order, receiver, frame, size))
 
     def _deliver(self) -> None:
         """Hand over what is due; a frame for an agent that is down is lost, as on a real PUB/SUB link."""
         due = [f for f in self._in_flight if f.arrives <= self.round]
         self._in_flight = [f for f in self._in_flight if f.arrives > self.round]
         due.sort(key=lambda f: f.order)
-        inbox: dict[int, Frame] = {}
+        inbox: dict[int, list[_InFlight]] = {agent.own: [] for agent in self._running()}
         for flight in due:
-            if self._up[flight.receiver]:
-                inbox.setdefault(flight.receiver, []).extend(flight.frame)
-        for receiver, batches in inbox.items():
-            self.agents[receiver].receive(batches, latest_trial=self.round)
+            if flight.receiver in inbox:
+                inbox[flight.receiver].append(flight)
+        for receiver, flights in inbox.items():
+            rounds = self.rounds[receiver]
+            for flight in flights:
+                rounds.hear(rounds[flight.frame.sender], flight.frame, flight.size)
+            for flight in flights:
+                rounds.returned(rounds[flight.frame.sender])
+            rounds.wait(self.round, timeout_s=0)
+            rounds.tick(self.round)
+            self.agents[receiver].receive(together(rounds.take()), latest_trial=rounds.latest)
 
 
 def run_agents(spec: RunSpec, faults: Faults = NO_FAULTS) -> Outcome:

@@ -1,4 +1,4 @@
-"""What is known of a neighbour follows from its frames and subscriptions alone; scripts are in tests/scenarios/rounds."""
+"""What is known of a neighbour follows from its frames and subscriptions alone; see also scenarios/rounds."""
 
 from __future__ import annotations
 
