@@ -1,14 +1,14 @@
 """A privacy budget is never exceeded, whatever is pulled, whenever the agent restarts.
 
-200 random schedules here; BUDGET_SCHEDULES=10000 for the long run by hand.
+200 random schedules in make test, 10,000 in make test-long.
 """
 
 from __future__ import annotations
 
-import os
 from fractions import Fraction
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +19,6 @@ from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import SeededLaplace
 
 ARMS = 3
-SCHEDULES = int(os.environ.get("BUDGET_SCHEDULES", "200"))
 
 schedules = st.lists(
     st.tuples(st.integers(0, ARMS - 1), st.integers(0, UNIT), st.integers(0, 9)), min_size=1, max_size=80
@@ -40,14 +39,18 @@ def restarted(before: Any, after: Any, made: list[Any]) -> Any:
     return after
 
 
-@settings(max_examples=SCHEDULES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
+unhurried = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+budgets = given(
     algorithm=st.sampled_from(["private-ucb", "dp-ucb-int", "sealed"]),
     epsilon=st.floats(0.05, 4.0),
     v=st.floats(1.01, 1.49),
     budget=st.floats(1e-3, 12.0),
     schedule=schedules,
 )
+
+
+@unhurried
+@budgets
 def test_no_schedule_goes_past_the_budget(
     algorithm: str, epsilon: float, v: float, budget: float, schedule: list[tuple[int, int, int]]
 ) -> None:
@@ -65,3 +68,11 @@ def test_no_schedule_goes_past_the_budget(
         costs = [sum(each) if algorithm != "sealed" else max(each) for each in spent.values()]
         assert all(cost <= Fraction(budget) for cost in costs)
         assert policy.ledger.releases() == len(made)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@settings(unhurried, max_examples=10_000)
+@budgets
+def test_ten_thousand_schedules_do_not_either(**drawn: Any) -> None:
+    test_no_schedule_goes_past_the_budget.hypothesis.inner_test(**drawn)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Agents killed at every edge between draw, commit and send; a hundred times each by hand, a few times here."""
+"""Agents killed at every edge between draw, commit and send: a few times each, a hundred times in make test-long."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-TIMES = 2
+FEW = 2
+MANY = 100
 EDGES = 9
 NEVER = (
     "releases noised twice",
@@ -22,15 +23,15 @@ NEVER = (
 )
 
 
-def deaths(*flags: str) -> dict[str, Any]:
+def deaths(times: int, *flags: str) -> dict[str, Any]:
     """What the harness counted; in a process of its own, because it forks."""
     script = Path(__file__).parent / "crash_points.py"
     done = subprocess.run(
-        [sys.executable, str(script), "--times", str(TIMES), *flags],
+        [sys.executable, str(script), "--times", str(times), *flags],
         capture_output=True,
         text=True,
         check=False,
-        timeout=250,
+        timeout=250 + 10 * times,
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -38,16 +39,17 @@ def deaths(*flags: str) -> dict[str, Any]:
 
 
 @pytest.mark.system
+@pytest.mark.parametrize("times", [FEW, pytest.param(MANY, marks=[pytest.mark.long, pytest.mark.timeout(1500)])])
 @pytest.mark.parametrize("algorithm", ["private-ucb", "sealed"])
-def test_whenever_an_agent_dies_nothing_is_noised_twice(algorithm: str) -> None:
-    found = deaths("--algorithm", algorithm)
-    assert found["deaths"] == TIMES * EDGES
+def test_whenever_an_agent_dies_nothing_is_noised_twice(algorithm: str, times: int) -> None:
+    found = deaths(times, "--algorithm", algorithm)
+    assert found["deaths"] == times * EDGES
     assert {name: found[name] for name in NEVER} == dict.fromkeys(NEVER, 0)
     assert found["draws"] > found["releases"] >= found["releases sent"] > 0  # some draws died unseen
 
 
 @pytest.mark.system
 def test_an_agent_that_sends_before_it_commits_would_be_caught() -> None:
-    found = deaths("--sends-first")
+    found = deaths(FEW, "--sends-first")
     assert found["releases noised twice"] > 0
     assert found["ledger below what was sent"] > 0
