@@ -16,7 +16,7 @@ from agentd.commands.ledger import ledger_of
 from agentd.commands.scenario import Scenario
 from agentd.commands.summary import summarise
 from agentd.core.grid import UNIT
-from agentd.core.policy import ALGORITHMS, make_policy
+from agentd.core.policy import ALGORITHMS, intend, make_policy
 from agentd.core.privacy.ledger import Ledger
 from agentd.core.privacy.sealing import Weighting
 from agentd.environment.bandit import Bandit
@@ -179,7 +179,7 @@ def _spent_on_one_arm(
     pulled = 0
     for count in counts.tolist():
         for trial in range(pulled + 1, count + 1):
-            policy.observe(trial, 0, 0, 0)
+            policy.observe(intend(policy, trial, 0), 0, 0)
         pulled = count
         spent[count] = (ledger.epsilon_one_reward(), ledger.epsilon_one_reward(DELTA), ledger.releases())
     return spent

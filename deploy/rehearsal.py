@@ -22,7 +22,6 @@ from collections.abc import Sequence
 from agentd.core.agent import Agent
 from agentd.core.grid import UNIT
 from agentd.core.policy import PolicySettings, make_policy
-from agentd.core.policy.base import Keepable
 from agentd.core.privacy.laplace import ExactLaplace
 from agentd.core.terms import Terms
 from agentd.errors import PeerError
@@ -54,21 +53,19 @@ class _Player:
 
     def __init__(self, own: int) -> None:
         policy = make_policy(ALGORITHM, PolicySettings(arms=ARMS), own, ExactLaplace(secrets.token_bytes))
-        assert isinstance(policy, Keepable)  # noqa: S101 - the algorithm was chosen so
-        self._policy = policy
         self._agent = Agent(own, policy, terms=Terms(ARMS, GAMMA))
         self._journal = Journal.over(sqlite3.connect(":memory:", isolation_level=None), {"agent": own})
-        self._journal.join(0, policy, run="", arms=ARMS, incarnation=0)
+        self._journal.join(self._agent.turn, run="", arms=ARMS, incarnation=0)
         self._heads = HeadReader()
         self._expected: list[Expectation | None] = [None] * (AGENTS - 1)
 
     def say(self, round_: int) -> bytes:
         """Pull, write it down, and put it into a frame."""
         agent = self._agent
-        self._journal.intend(round_, agent.choose())
-        agent.observe(UNIT // 2)
-        self._journal.commit(round_, self._policy, agent.prepared)
-        batches, _ = fitting(agent.outbox(), ARMS)
+        self._journal.intend(round_, agent.choose().arm)
+        turn = agent.advance(UNIT // 2)
+        self._journal.commit(turn)
+        batches, _ = fitting(turn.outbox(), ARMS)
         return FRAME_TOPIC + encode_frame(Frame(bytes(8), agent.own, 0, round_, round_, 0, batches, ARMS))
 
     def hear(self, round_: int, parts: Sequence[bytes]) -> None:

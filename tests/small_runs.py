@@ -15,7 +15,8 @@ from agentd.core.agent import Agent
 from agentd.core.checks import Continued
 from agentd.core.lies import Attack
 from agentd.core.message import Batch, Columns, Kind, Message, News, batch_of
-from agentd.core.policy import PolicySettings
+from agentd.core.policy import Policy, PolicySettings, intend
+from agentd.core.policy.base import Released
 from agentd.environment.arms import Arms
 from agentd.simulate.engine import run_vector
 from agentd.simulate.network import run_agents
@@ -79,6 +80,11 @@ def spec(
         attack=Attack.parse(attack),
         overrides=overrides or {},
     )
+
+
+def observe(policy: Policy, trial: int, arm: int, reward: int, told: int) -> Released | None:
+    """Let a policy pull an arm, as its agent would; what that released."""
+    return policy.observe(intend(policy, trial, arm), reward, told)
 
 
 def sample(origin: int, trial: int, life: int = 1, *, arm: int = 0, reward: int = 0, **head: int) -> Message:

@@ -14,9 +14,11 @@ import numpy as np
 from agentd.audit.case import TARGET, Case
 from agentd.core.grid import UNIT
 from agentd.core.policy import Policy, PolicySettings, make_policy
+from agentd.core.policy.base import Intent, Released
 from agentd.core.policy.coins import Coins
 from agentd.core.policy.sealed import Sealed
 from agentd.core.privacy.laplace import ExactLaplace, Noise, SeededLaplace
+from agentd.core.privacy.ledger import Release
 from agentd.core.privacy.sealing import kept_batches
 
 FAULTS = {
@@ -65,13 +67,12 @@ class ReusedNoise(ExactLaplace):
 class FloatSealed(Sealed):
     """sealed as it would be in floating point: the double that a release is, bit by bit, in the record's sum."""
 
-    def _close(self, trial: int, arm: int) -> list[int] | None:
-        (raw,) = kept_batches([self._open[arm]])["open_sums"]
-        record = super()._close(trial, arm)
-        if record is not None:
-            chance = np.random.Generator(np.random.Philox(key=secrets.randbits(128)))
-            record[-1] = bits_of(float(chance.laplace(raw / UNIT, self._weighting.scale / UNIT)))
-        return record
+    def _close(self, release: Release) -> tuple[Released, list[int]]:
+        (raw,) = kept_batches([self._open[release.arm]])["open_sums"]
+        released, record = super()._close(release)
+        chance = np.random.Generator(np.random.Philox(key=secrets.randbits(128)))
+        record[-1] = bits_of(float(chance.laplace(raw / UNIT, release.scale / UNIT)))
+        return released, record
 
 
 class RawSealed(Sealed):
@@ -81,11 +82,11 @@ class RawSealed(Sealed):
         super().__init__(settings, own, noise, coins)
         self._seen = [[0, 0] for _ in self._open]
 
-    def observe(self, trial: int, arm: int, reward: int, told: int) -> None:
+    def observe(self, intent: Intent, reward: int, told: int) -> Released | None:
         """Remember the raw reward, too."""
-        self._seen[arm][0] += told
-        self._seen[arm][1] += UNIT
-        super().observe(trial, arm, reward, told)
+        self._seen[intent.arm][0] += told
+        self._seen[intent.arm][1] += UNIT
+        return super().observe(intent, reward, told)
 
     def _decide(self, trial: int) -> int:
         released = self._own

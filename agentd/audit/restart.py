@@ -26,10 +26,8 @@ import structlog
 from agentd.audit.case import TARGET, Case
 from agentd.audit.faults import noise_of
 from agentd.audit.transcript import Stage, Transcript, make_agent
-from agentd.core.agent import Agent
+from agentd.core.agent import Agent, Turn
 from agentd.core.kept import resume
-from agentd.core.message import Batch
-from agentd.core.policy.base import Keepable
 from agentd.core.privacy.laplace import Noise
 from agentd.settings import AgentSettings
 from agentd.shell.journal import Journal
@@ -91,11 +89,11 @@ class DeadlyJournal(Journal):
         super().intend(trial, arm)
         self.reaper = reaper
 
-    def commit(self, trial: int, policy: Keepable, said: Batch | None) -> None:
+    def commit(self, turn: Turn) -> None:
         """As ever, with deaths before and after."""
         assert self.reaper is not None  # noqa: S101 - joining is over
         self.reaper.at("before the commit")
-        super().commit(trial, policy, said)
+        super().commit(turn)
         self.reaper.at("after the commit")
 
 
@@ -139,7 +137,7 @@ def live(stage: Stage, journal: DeadlyJournal, reaper: Reaper, noise: Noise) -> 
     journal.reaper = reaper
     while agent.trial < case.trials:
         _trial(stage, agent, keeping, reaper)
-    if left := agent.outbox():  # back after its last commit: that message may not have left
+    if left := agent.turn.outbox():  # back after its last commit: that message may not have left
         stage.publish(agent, left)
     return agent
 
@@ -148,16 +146,17 @@ def _trial(stage: Stage, agent: Agent, keeping: Keeping, reaper: Reaper) -> None
     reaper.trial = agent.trial + 1
     stage.deliver(agent)
     reaper.at("before the intent")
-    arm = keeping.before_pull(agent)
+    intent = keeping.choose(agent)
     reaper.at("after the intent")
-    reward = stage.pull(agent.trial + 1, arm)
+    reward = stage.pull(intent.trial, intent.arm)
     reaper.at("after the pull")
-    agent.observe(reward)
+    turn = agent.advance(reward)
     reaper.at("after the draw")
     if stage.case.fault == "redrawn-noise":
-        stage.publish(agent, [agent.prepared] if agent.prepared is not None else [])
-    keeping.before_sending(agent)
-    stage.publish(agent, agent.outbox())
+        turn.committed()  # it is not
+        stage.publish(agent, turn.outbox())
+    keeping.commit(turn)
+    stage.publish(agent, turn.outbox())
     reaper.at("after the send")
 
 

@@ -1,6 +1,6 @@
 """One run of a real core agent against scripted rewards and a scripted neighbour, and all that anybody saw of it.
 
-The agent is the daemon's own, in the order in which a free-running daemon drives it: hear, choose, pull, observe, send.
+The agent is the daemon's own, in the order in which a free-running daemon drives it: hear, choose, pull, advance, send.
 What it publishes goes through the codec and is kept as bytes, one frame per trial, empty or not, with trial numbers as
 the only clock; so is what it hears. The arms that it pulls are part of the transcript too, as if the environment were
 in league with its neighbour.
@@ -95,6 +95,8 @@ def record(case: Case, side: int, number: int) -> Transcript:
     stage, agent = Stage(case, side), make_agent(case, chance.target)
     while agent.trial < case.trials:
         stage.deliver(agent)
-        agent.observe(stage.pull(agent.trial + 1, agent.choose()))
-        stage.publish(agent, agent.outbox())
+        intent = agent.choose()
+        turn = agent.advance(stage.pull(intent.trial, intent.arm))
+        turn.committed()
+        stage.publish(agent, turn.outbox())
     return stage.transcript(agent, chance.twin)

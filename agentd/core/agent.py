@@ -1,17 +1,21 @@
-"""One agent as a machine without I/O: choose → observe → outbox → receive.
+"""One agent as a machine without I/O: choose → advance → committed → outbox → receive.
 
-    arm = agent.choose()            what to pull next; the same answer until the reward is in
-    agent.observe(reward)           a raw grid reward goes in; it never comes out
-    batches = agent.outbox()        what the neighbours are to hear now: one own message and the relays that are due
+    intent = agent.choose()         what to pull next and what that will release; the same answer until the reward is in
+    turn = agent.advance(reward)    a raw grid reward goes in; it never comes out
+    turn.committed()                what the turn released and its state are on disk, or nobody keeps them
+    batches = turn.outbox()         what the neighbours are to hear now: one own message and the relays that are due
     agent.receive(batches)          what they said, all frames of a round at once or one by one
 
-Chance (noise, lies) and the trial number of a returning agent are handed in; time does not exist here.
+Nothing of a turn leaves before it is committed: its outbox is closed until then, and so is the next choice, which
+follows from what was released. Chance (noise, lies) and the trial number of a returning agent are handed in; time does
+not exist here.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -32,10 +36,70 @@ from agentd.core.message import (
     unsigned,
 )
 from agentd.core.origins import Origins
-from agentd.core.policy.base import Policy
+from agentd.core.policy.base import Intent, Keepable, Policy, Released, Snapshot, intend
+from agentd.core.privacy.ledger import Ledger
 from agentd.core.terms import Terms
 
 _NOT_SIGNED = unsigned(1)
+
+
+class State(NamedTuple):
+    """What must survive a crash as it is after a turn; bytes and numbers, so that nobody sends it by mistake."""
+
+    trial: int
+    policy: Snapshot
+    message: list[int]
+    """Kind, trial and shape of what is said; empty where nothing is."""
+    body: bytes
+    refused: int
+    """Releases that the budget did not admit, in this life."""
+
+
+class Turn:
+    """A pull with its reward in: what it released, what must be on disk, and what may be sent after that."""
+
+    __slots__ = ("_agent", "_committed", "_said", "_unsent", "releases", "trial")
+
+    def __init__(
+        self, agent: Agent, releases: tuple[Released, ...], said: Batch | None, *, committed: bool = False
+    ) -> None:
+        self._agent = agent
+        self._said = self._unsent = said
+        self._committed = committed
+        self.trial = agent.trial
+        self.releases = releases
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """What the agent has spent; None where nothing is noised."""
+        return self._agent.policy.ledger
+
+    @property
+    def state(self) -> State:
+        """What must be on disk before anything is sent; gathered when asked, and only until the next pull is over."""
+        agent, said = self._agent, self._said
+        if agent.trial != self.trial:
+            raise RuntimeError(f"the state after trial {self.trial} is gone: the agent is at trial {agent.trial}")
+        policy = cast("Keepable", agent.policy)  # whoever keeps it has asked, once: a protocol is slow to ask
+        message, body = [], b""
+        if said is not None:
+            message, body = [int(said.kind), self.trial, *said.body.shape], said.body.astype("<i8").tobytes()
+        return State(self.trial, policy.snapshot(), message, body, policy.ledger.refused if policy.ledger else 0)
+
+    def committed(self) -> None:
+        """Open the outbox: releases and state are on disk, or this agent keeps nothing."""
+        self._committed = True
+
+    def outbox(self) -> list[Batch]:
+        """What the neighbours are to hear now, one batch per kind; asking again gives only what is new since."""
+        self.require_committed("sent")
+        said, self._unsent = self._unsent, None
+        return self._agent._outbox(said)
+
+    def require_committed(self, what: str) -> None:
+        """Fail at once where something would follow from a turn that a crash could still undo."""
+        if not self._committed:
+            raise RuntimeError(f"nothing may be {what} after trial {self.trial} before it is committed")
 
 
 class Agent:
@@ -68,9 +132,11 @@ class Agent:
         self._checks = Checks(terms)
         self._gossip = Gossip(self._origins, window=window)
         self._liar = liar
-        self._arm: int | None = None
-        self._fresh: Batch | None = None
+        self._intent: Intent | None = None
+        self._arm: int | None = None  # of a pull that was under way in a life before
         self._again: Batch | None = None
+        self.turn = Turn(self, (), None, committed=True)
+        """The latest; before the first pull one of which nothing has to be written down."""
         self.heard = 0
         """Messages counted so far."""
 
@@ -89,48 +155,49 @@ class Agent:
         """What flooding repeated."""
         return self._gossip.redundant
 
-    @property
-    def prepared(self) -> Batch | None:
-        """The own message that the next outbox will carry."""
-        return self._fresh
-
-    def resume(self, *, arm: int | None, said: Batch | None) -> None:
+    def resume(self, trial: int, *, arm: int | None, said: Batch | None) -> None:
         """Go on after a restart: with the arm whose pull may be under way, and saying again what was said last."""
+        self.trial = trial
         self._arm = arm
         self._again = said
+        self.turn = Turn(self, (), None, committed=True)
 
-    def choose(self) -> int:
-        """The arm of the next trial."""
-        if self._arm is None:
-            self._arm = self.policy.choose(self.trial + 1)
-        return self._arm
+    def choose(self) -> Intent:
+        """The next pull, and what it will release."""
+        if self._intent is None:
+            self.turn.require_committed("chosen")
+            trial = self.trial + 1
+            arm = self._arm if self._arm is not None else self.policy.choose(trial)
+            self._intent = intend(self.policy, trial, arm)
+        return self._intent
 
-    def observe(self, reward: int) -> None:
-        """Take in the reward of the arm that was chosen, and prepare what is told of it."""
-        if self._arm is None:
+    def advance(self, reward: int) -> Turn:
+        """Take in the reward of the pull that was chosen, and prepare what is told of it."""
+        intent = self._intent
+        if intent is None:
             raise ValueError("a reward without a pull: call choose() first")
         if not 0 <= reward <= UNIT:
             raise ValueError(f"a reward must be a grid integer in 0…{UNIT}, got {reward}")
-        self.trial += 1
+        self.trial = intent.trial
         told = self._liar.tell(reward) if self._liar else reward
-        self.policy.observe(self.trial, self._arm, reward, told)
-        self._arm = None
-        if self.lifetime and (said := self.policy.body()) is not None:
-            kind, body = said
-            self._fresh = self._own_message(kind, body)
+        released = self.policy.observe(intent, reward, told)
+        self._intent = self._arm = None
+        said = self.policy.body() if self.lifetime else None
+        message = None if said is None else self._own_message(*said)
+        self.turn = Turn(self, () if released is None else (released,), message)
+        return self.turn
 
     def _own_message(self, kind: Kind, body: list[int]) -> Batch:
         head = self._own_head.copy()
         head[0, TRIAL] = self.trial
         return Batch(kind, head, Single(kind, body), _NOT_SIGNED, sound=self.trial <= MAX_TRIAL)
 
-    def outbox(self) -> list[Batch]:
-        """What the neighbours are to hear now, one batch per kind; asking again gives only what is new since."""
+    def _outbox(self, said: Batch | None) -> list[Batch]:
         relays = self._gossip.take_relays()
         if self._liar:
             relays = [self._liar.forward(batch) for batch in relays]
-        own = [batch for batch in (self._again, self._fresh) if batch is not None]
-        self._fresh = self._again = None
+        own = [batch for batch in (self._again, said) if batch is not None]
+        self._again = None
         return by_kind([*own, *relays])
 
     def receive(self, batches: Iterable[Batch], latest_trial: int = MAX_TRIAL) -> None:

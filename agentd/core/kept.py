@@ -65,8 +65,8 @@ def resume(agent: Agent, kept: Kept, counted: int, noise: Noise) -> None:
     for release, _ in kept.releases:
         policy.ledger.take_back(release)
         noise.draw(release.arm, release.scale)
-    agent.trial = kept.last_trial(counted)
-    agent.resume(arm=kept.next_arm(counted), said=_alive(kept.said, agent.lifetime))
+    said = _alive(kept.said, agent.lifetime)
+    agent.resume(kept.last_trial(counted), arm=kept.next_arm(counted), said=said)
 
 
 def _alive(said: Batch | None, lifetime: int) -> Batch | None:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from structlog.typing import FilteringBoundLogger
 
-from agentd.core.agent import Agent
+from agentd.core.agent import Agent, Turn
 from agentd.core.message import MAX_TRIAL
 from agentd.shell.keeping import Keeping
 from agentd.shell.link import Link
@@ -56,9 +56,9 @@ async def drive_lockstep(
 ) -> None:
     """Carry the agent through its trials in step with its neighbours; nobody coordinates but the neighbours."""
     while agent.trial < rounds and not stop.is_set():
-        await _pull(agent, bandit, keeping)
+        turn = await _pull(agent, bandit, keeping)
         last = agent.trial == rounds
-        link.publish(agent.trial, agent.outbox(), last=last)
+        link.publish(agent.trial, turn.outbox(), last=last)
         if not last:
             batches = await link.gather(round_timeout_s, stop)
             agent.receive(batches, latest_trial=link.latest_round)
@@ -80,20 +80,23 @@ async def drive_free(
     due = time.monotonic()
     while agent.trial < rounds and not stop.is_set():
         agent.receive(link.drain(), latest_trial=MAX_TRIAL)  # clocks differ: nobody knows how far others can be
-        await _pull(agent, bandit, keeping)
-        link.publish(agent.trial, agent.outbox(), last=agent.trial == rounds)
+        turn = await _pull(agent, bandit, keeping)
+        link.publish(agent.trial, turn.outbox(), last=agent.trial == rounds)
         reporter.tick(agent.trial)
         due = max(due + interval_s, time.monotonic())
         if agent.trial < rounds:
             await _sleep_until(due, stop)
 
 
-async def _pull(agent: Agent, bandit: Bandit, keeping: Keeping | None) -> None:
-    """One trial, written down where something keeps the agent's state; only then may its outbox be sent."""
-    arm = keeping.before_pull(agent) if keeping is not None else agent.choose()
-    agent.observe(await bandit.pull(agent.own, agent.trial + 1, arm))
+async def _pull(agent: Agent, bandit: Bandit, keeping: Keeping | None) -> Turn:
+    """One trial, written down where something keeps the agent's state."""
+    intent = keeping.choose(agent) if keeping is not None else agent.choose()
+    turn = agent.advance(await bandit.pull(agent.own, intent.trial, intent.arm))
     if keeping is not None:
-        keeping.before_sending(agent)
+        keeping.commit(turn)
+    else:
+        turn.committed()
+    return turn
 
 
 async def _sleep_until(due: float, stop: asyncio.Event) -> None:

@@ -5,14 +5,15 @@ Theory of operation
 
 One SQLite database per agent, in write-ahead mode. The order of a round is
 
-    choose → intend(trial, arm) → pull → observe, which draws the noise → commit → send
+    choose → intend(trial, arm) → pull → advance, which draws the noise → commit → send
 
 **Nothing leaves before it is on disk.** `commit` writes the round in one transaction with synchronous FULL: own sums,
-the releases of the round with their values, scales and bytes, and the message. Only then is the message sent. So a
-crash at any place leaves one of two states. Before the commit, the draw is gone, but nobody has seen it: the restarted
-agent asks for the same (trial, arm) again, gets the same reward (pulls are idempotent), and draws for the first time as
-far as anybody can tell. After the commit, the drawn value is on disk: the restarted agent sends these bytes and never
-draws for that release again. The ledger is therefore never below what was sent; it may be above by one round.
+the releases of the round with their values, scales and bytes, and the message. Only then does the turn's outbox open.
+So a crash at any place leaves one of two states. Before the commit, the draw is gone, but nobody has seen it: the
+restarted agent asks for the same (trial, arm) again, gets the same reward (pulls are idempotent), and draws for the
+first time as far as anybody can tell. After the commit, the drawn value is on disk: the restarted agent sends these
+bytes and never draws for that release again. The ledger is therefore never below what was sent; it may be above by one
+round.
 
 **The intent** makes the pull repeatable: the choice followed from what others had said, and that is not kept. It is
 written without waiting for the disk, so that a round waits once. It survives the death of the process; when the machine
@@ -37,9 +38,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from agentd.core.agent import Turn
 from agentd.core.kept import Kept
-from agentd.core.message import Batch
-from agentd.core.policy.base import Keepable, Released
+from agentd.core.policy.base import Released
 from agentd.errors import LedgerInDoubt, StateUnusable
 from agentd.shell.ledger_file import DATABASE, FORMAT, LOCK, NO_DIGEST, SCHEMA, chained, damaged, read_kept, why
 
@@ -92,7 +93,7 @@ class Journal:
         journal._take_up()
         return journal
 
-    def join(self, trial: int, policy: Keepable, **about: Any) -> None:
+    def join(self, turn: Turn, **about: Any) -> None:
         """Say what is known now: run, arms, incarnation; what is on disk must agree, an empty place is filled.
 
         Filled with the agent as it begins: it may die before its first round is over.
@@ -100,7 +101,7 @@ class Journal:
         if self.kept is not None:
             _require_same(self._directory, self.kept.about, {k: v for k, v in about.items() if k != "incarnation"})
             return
-        self._trial, self._policy = trial, json.dumps(policy.snapshot())
+        self._trial, self._policy = turn.trial, json.dumps(turn.state.policy)
         rows = [(name, json.dumps(value)) for name, value in {**self._about, **about}.items()]
         with _unusable(self._directory), self._transaction():
             for statement in SCHEMA.split(";\n"):
@@ -123,18 +124,18 @@ class Journal:
         with self._in_doubt(trial), self._transaction():
             self._write_state(_UPDATE)
 
-    def commit(self, trial: int, policy: Keepable, said: Batch | None) -> None:
-        """Put a round on disk, before anything of it is sent."""
-        body = b"" if said is None else said.body.astype("<i8").tobytes()
-        if said is not None:
-            self._message, self._body = json.dumps([int(said.kind), trial, *said.body.shape]), body
-        self._trial, self._policy = trial, json.dumps(policy.snapshot())
-        if policy.ledger is not None:
-            self._refused = self._refused_before + policy.ledger.refused
-        with self._in_doubt(trial), self._transaction():
-            for released in policy.fresh:
-                self._append(released, body)
+    def commit(self, turn: Turn) -> None:
+        """Put a round on disk, and open its outbox then."""
+        state = turn.state
+        if state.message:
+            self._message, self._body = json.dumps(state.message), state.body
+        self._trial, self._policy = state.trial, json.dumps(state.policy)
+        self._refused = self._refused_before + state.refused
+        with self._in_doubt(state.trial), self._transaction():
+            for released in turn.releases:
+                self._append(released, state.body)
             self._write_state(_UPDATE)
+        turn.committed()
 
     def close(self) -> None:
         """Bring everything into the one file and let go of it."""

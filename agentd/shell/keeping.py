@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from structlog.typing import FilteringBoundLogger
 
-from agentd.core.agent import Agent
+from agentd.core.agent import Agent, Turn
 from agentd.core.kept import Kept
-from agentd.core.policy.base import Keepable
+from agentd.core.policy.base import Intent, Keepable
 from agentd.errors import BudgetExhausted, StateUnusable
 from agentd.settings import AgentSettings
 from agentd.wire.environment import Welcome
@@ -45,28 +45,26 @@ class Keeping:
         if self._journal is None:
             return
         assert isinstance(agent.policy, Keepable)  # noqa: S101 - the settings have seen to it
-        self._journal.join(
-            agent.trial, agent.policy, run=welcome.run.hex(), arms=welcome.arms, incarnation=agent.incarnation
-        )
+        self._journal.join(agent.turn, run=welcome.run.hex(), arms=welcome.arms, incarnation=agent.incarnation)
         if (kept := self._journal.kept) is not None and agent.trial > kept.trial:
             self._log.warning("a pull was lost with the machine; its trial is skipped", trial=agent.trial)
             self._journal.skip_to(agent.trial)
 
-    def before_pull(self, agent: Agent) -> int:
-        """The arm of the next pull, noted."""
-        arm = agent.choose()
+    def choose(self, agent: Agent) -> Intent:
+        """The next pull, noted."""
+        intent = agent.choose()
         if self._journal is not None:
-            self._journal.intend(agent.trial + 1, arm)
-        return arm
+            self._journal.intend(intent.trial, intent.arm)
+        return intent
 
-    def before_sending(self, agent: Agent) -> None:
+    def commit(self, turn: Turn) -> None:
         """Write down what is about to leave; stop here if the budget is spent and the operator wants that."""
-        policy = agent.policy
         if self._journal is not None:
-            # Seen to when the run was joined; asking a protocol in every round costs as much as the rest of this.
-            self._journal.commit(agent.trial, cast("Keepable", policy), agent.prepared)
-        if policy.ledger is not None and policy.ledger.refused and not self._said:
-            self._say_spent(agent.trial, policy.ledger.epsilon_one_reward())
+            self._journal.commit(turn)
+        else:
+            turn.committed()
+        if turn.ledger is not None and turn.ledger.refused and not self._said:
+            self._say_spent(turn.trial, turn.ledger.epsilon_one_reward())
 
     def close(self) -> None:
         """Flush everything and let go of the state."""

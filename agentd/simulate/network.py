@@ -98,7 +98,7 @@ class InMemoryNetwork:
         for agent in self._running():
             self._pull(agent)
         for agent in self._running():
-            self._publish(agent.own, agent.outbox())
+            self._publish(agent.own, agent.turn.outbox())
         self._deliver()
 
     def finish(self) -> Outcome:
@@ -154,10 +154,9 @@ class InMemoryNetwork:
         self.agents[own] = make_agent(self.spec, own, incarnation=self._incarnations[own], trial=trial)
 
     def _pull(self, agent: Agent) -> None:
-        arm = agent.choose()
-        trial = agent.trial + 1
+        trial, arm, *_ = agent.choose()
         reward = self.spec.arms.deal_one(arm, self._uniform(agent.own, trial))
-        agent.observe(reward)
+        agent.advance(reward).committed()  # nothing is kept here
         self.outcome.arm[agent.own, trial - 1] = arm
         self.outcome.reward[agent.own, trial - 1] = reward
 

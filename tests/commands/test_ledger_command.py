@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_runs import observe
 
 from agentd.cli import main
 from agentd.core.agent import Agent
@@ -30,11 +31,10 @@ def spend(place: Path, trials: int, **changes: Any) -> Journal:
     )
     agent = Agent(3, policy, terms=Terms(2, 1))
     journal = Journal.open(place, whose(settings))
-    journal.join(0, policy, run="00" * 8, arms=2, incarnation=0)
+    journal.join(agent.turn, run="00" * 8, arms=2, incarnation=0)
     for _ in range(trials):
         agent.choose()
-        agent.observe(UNIT)
-        journal.commit(agent.trial, policy, agent.prepared)
+        journal.commit(agent.advance(UNIT))
     return journal
 
 
@@ -56,7 +56,7 @@ def test_it_tells_releases_and_epsilon_per_arm_and_in_all(tmp_path: Path, capsys
     )
     for arm in report["per_arm"]:
         for trial in range(1, arm["releases"] + 1):
-            policy.observe(trial, arm["arm"], 0, 0)
+            observe(policy, trial, arm["arm"], 0, 0)
         assert arm["pure"] == policy.ledger.pure_epsilon(arm["arm"])
         assert arm["tight"] <= arm["advanced"] <= arm["pure"]
     assert report["total"]["releases"] == sum(arm["releases"] for arm in report["per_arm"]) == 9

@@ -10,8 +10,9 @@ from agentd.core.chance import Purpose, stream
 from agentd.core.grid import UNIT
 from agentd.core.lies import Attack, Liar
 from agentd.core.message import MAX_AGENT_ID, Batch, Columns, Held, Kind, Message, News, batch_of
-from agentd.core.policy import PolicySettings, make_policy
+from agentd.core.policy import Intent, PolicySettings, make_policy
 from agentd.core.privacy.laplace import SeededLaplace
+from agentd.core.privacy.ledger import Release
 from agentd.core.terms import Terms
 
 OWN = 3
@@ -30,8 +31,11 @@ class Scripted:
         self.calls.append(("choose", trial))
         return 1
 
-    def observe(self, trial: int, arm: int, reward: int, told: int) -> None:
-        self.calls.append(("observe", trial, arm, reward, told))
+    def due(self, trial: int, arm: int) -> Release | None:
+        return None
+
+    def observe(self, intent: Intent, reward: int, told: int) -> None:
+        self.calls.append(("observe", intent.trial, intent.arm, reward, told))
 
     def body(self) -> tuple[Kind, list[int]] | None:
         return (self.kind, [1, 5]) if self.kind else None
@@ -54,7 +58,7 @@ def messages(batches: list[Batch]) -> list[Message]:
 
 def pull(agent: Agent, reward: int = 0) -> None:
     agent.choose()
-    agent.observe(reward)
+    agent.advance(reward).committed()
 
 
 @pytest.mark.parametrize("own", [-1, MAX_AGENT_ID + 1])
@@ -66,10 +70,10 @@ def test_an_id_that_no_message_could_carry_is_refused(own: int) -> None:
 def test_a_reward_without_a_pull_is_refused() -> None:
     agent, _ = scripted()
     with pytest.raises(ValueError, match=r"call choose\(\) first"):
-        agent.observe(0)
+        agent.advance(0)
     pull(agent)
     with pytest.raises(ValueError, match=r"call choose\(\) first"):
-        agent.observe(0)
+        agent.advance(0)
 
 
 @pytest.mark.parametrize("reward", [-1, UNIT + 1])
@@ -77,16 +81,16 @@ def test_a_reward_outside_the_grid_is_refused_and_the_pull_stays_open(reward: in
     agent, policy = scripted()
     agent.choose()
     with pytest.raises(ValueError, match="grid integer"):
-        agent.observe(reward)
-    agent.observe(UNIT)
+        agent.advance(reward)
+    agent.advance(UNIT)
     assert policy.calls[-1] == ("observe", 1, 1, UNIT, UNIT)
 
 
 def test_the_arm_stays_the_same_until_its_reward_is_in() -> None:
     agent, policy = scripted()
-    assert [agent.choose(), agent.choose()] == [1, 1]
+    assert [agent.choose(), agent.choose()] == [Intent(1, 1), Intent(1, 1)]
     assert policy.calls == [("choose", 1)]
-    agent.observe(9)
+    agent.advance(9).committed()
     agent.choose()
     assert policy.calls == [("choose", 1), ("observe", 1, 1, 9, 9), ("choose", 2)]
     assert agent.trial == 1
@@ -95,42 +99,42 @@ def test_the_arm_stays_the_same_until_its_reward_is_in() -> None:
 def test_a_pull_is_told_once_with_full_life() -> None:
     agent, _ = scripted(lifetime=4)
     pull(agent)
-    assert messages(agent.outbox()) == [Message(OWN, 1, 4, (1, 5), 4, 0)]
-    assert agent.outbox() == []
+    assert messages(agent.turn.outbox()) == [Message(OWN, 1, 4, (1, 5), 4, 0)]
+    assert agent.turn.outbox() == []
 
 
 def test_only_the_newest_message_waits_for_a_frame() -> None:
     agent, _ = scripted()
     pull(agent)
     pull(agent)
-    assert [m.trial for m in messages(agent.outbox())] == [2]
+    assert [m.trial for m in messages(agent.turn.outbox())] == [2]
 
 
 def test_without_lifetime_nothing_is_told() -> None:
     agent, _ = scripted(lifetime=0)
     pull(agent)
-    assert agent.outbox() == []
+    assert agent.turn.outbox() == []
 
 
 def test_a_silent_policy_still_relays() -> None:
     agent, _ = scripted(kind=None)
     pull(agent)
     agent.receive([samples(sample(1, 1, 3))])
-    assert [(m.origin, m.life) for m in messages(agent.outbox())] == [(1, 2)]
+    assert [(m.origin, m.life) for m in messages(agent.turn.outbox())] == [(1, 2)]
 
 
 def test_own_message_and_relays_of_its_kind_share_a_batch() -> None:
     agent, _ = scripted()
     agent.receive([samples(sample(1, 1, 3)), totals(Message(2, 1, 3, (0, 0, 0, 0)))])
     pull(agent)
-    told = agent.outbox()
+    told = agent.turn.outbox()
     assert [(batch.kind, batch.origin.tolist()) for batch in told] == [(Kind.SAMPLE, [OWN, 1]), (Kind.TOTALS, [2])]
 
 
 def test_an_agent_that_lost_its_state_continues_the_trials_under_a_new_incarnation() -> None:
     agent = Agent(OWN, Scripted(), terms=Terms(2, 1), incarnation=2, trial=40)
     pull(agent)
-    assert messages(agent.outbox()) == [Message(OWN, 41, 1, (1, 5), 1, 2)]
+    assert messages(agent.turn.outbox()) == [Message(OWN, 41, 1, (1, 5), 1, 2)]
 
 
 def test_a_liar_learns_the_truth_and_tells_the_lie() -> None:
@@ -146,7 +150,7 @@ def test_a_lying_relay_corrupts_what_it_forwards_but_not_its_own() -> None:
     pull(agent, 7)
     agent.receive([samples(sample(1, 1, 3, arm=1, reward=9))])
     assert policy.calls[-2:] == [("observe", 1, 1, 7, 7), ("learn", Kind.SAMPLE, [1], [0])]
-    assert [(m.origin, m.body) for m in messages(agent.outbox())] == [(OWN, (1, 5)), (1, (1, UNIT))]
+    assert [(m.origin, m.body) for m in messages(agent.turn.outbox())] == [(OWN, (1, 5)), (1, (1, UNIT))]
 
 
 def test_what_is_heard_is_learned_once_and_counted() -> None:
@@ -206,7 +210,7 @@ def test_agents_relay_every_kind_whatever_they_run(name: str) -> None:
     agent.receive(
         [batch_of(kind, [Message(origin, 1, 2, body)]) for origin, (kind, body) in enumerate(bodies.items(), start=10)]
     )
-    assert {m.origin: (m.life, m.body) for m in messages(agent.outbox())} == {
+    assert {m.origin: (m.life, m.body) for m in messages(agent.turn.outbox())} == {
         origin: (1, body) for origin, body in enumerate(bodies.values(), start=10)
     }
     assert agent.heard == 3

@@ -35,8 +35,9 @@ for round_ in range(1, 13):
     frames = []
     for agent in agents:
         agent.choose()
-        agent.observe(1 << 19)
-        frames.append(encode_frame(Frame(bytes(8), agent.own, 0, round_, round_, 0, tuple(agent.outbox()), 3)))
+        turn = agent.advance(1 << 19)
+        turn.committed()
+        frames.append(encode_frame(Frame(bytes(8), agent.own, 0, round_, round_, 0, tuple(turn.outbox()), 3)))
     for agent in agents:
         agent.receive(together(decode_frames(frames, arms=3)))
 print(json.dumps(sorted(set(sys.modules) - before)))

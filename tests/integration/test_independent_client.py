@@ -37,8 +37,8 @@ def imagined(environment: StandIn, praised: int | None) -> list[int]:
     policy = make_policy("coop-ucb", PolicySettings(arms=3), 1, SeededLaplace(0, 1))
     agent, arms = Agent(1, policy, terms=Terms(3, 2)), []
     for trial in range(1, ROUNDS + 1):
-        arms.append(agent.choose())
-        agent.observe(environment.reward(1, trial, arms[-1]))
+        arms.append(agent.choose().arm)
+        agent.advance(environment.reward(1, trial, arms[-1])).committed()
         if praised is not None:
             body = [number for arm in range(3) for number in ((trial, trial * UNIT) if arm == praised else (0, 0))]
             agent.receive([totals(Message(2, trial, 1, tuple(body)))])

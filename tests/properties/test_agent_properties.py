@@ -47,8 +47,8 @@ def told_by(origin: int, algorithm: str, trials: int) -> list[Batch]:
     told = []
     for _ in range(trials):
         agent.choose()
-        agent.observe(int(chance.integers(0, UNIT + 1)))
-        told += agent.outbox()
+        agent.advance(int(chance.integers(0, UNIT + 1))).committed()
+        told += agent.turn.outbox()
     return told
 
 
@@ -121,7 +121,7 @@ def test_the_order_of_arrival_changes_no_statistic_and_no_decision(
     for agent in agents:
         for _ in range(3):  # past the round robin
             agent.choose()
-            agent.observe(UNIT // 3)
+            agent.advance(UNIT // 3).committed()
     assert agents[0].choose() == agents[1].choose()
 
 
@@ -189,9 +189,9 @@ def test_nothing_that_is_sent_raises_in_the_receiver(algorithm: str, calls: list
     for call in calls:
         agent.receive(call)
         agent.choose()
-        agent.observe(UNIT)
-        agent.outbox()
-    assert 0 <= agent.choose() < ARMS
+        agent.advance(UNIT).committed()
+        agent.turn.outbox()
+    assert 0 <= agent.choose().arm < ARMS
 
 
 @given(st.sampled_from(list(ALGORITHMS)), st.lists(st.lists(plausible_batches(), max_size=3), max_size=6))
@@ -232,7 +232,7 @@ def test_impossible_messages_change_nothing_even_under_honest_names(
     assert victim.heard == control.heard
     assert victim.redundant == control.redundant
     assert set(victim.dropped) <= {"head", "future", "shape"}
-    assert [b.messages() for b in victim.outbox()] == [b.messages() for b in control.outbox()]
+    assert [b.messages() for b in victim.turn.outbox()] == [b.messages() for b in control.turn.outbox()]
 
 
 @given(
@@ -273,7 +273,7 @@ def test_memory_stays_bounded_under_a_flood_of_names_and_trials() -> None:
     assert agent.origins_heard == MAX_ORIGINS + 1
     assert agent._gossip._ring.shape == (WINDOW, MAX_ORIGINS + 2)
     assert agent.dropped == {"origins": 3 * 2 * (MAX_AGENT_ID - MAX_ORIGINS)}
-    assert sum(len(batch) for batch in agent.outbox()) == 3 * MAX_ORIGINS
+    assert sum(len(batch) for batch in agent.turn.outbox()) == 3 * MAX_ORIGINS
 
 
 def test_the_queue_of_relays_stays_bounded() -> None:
@@ -287,4 +287,4 @@ def test_the_queue_of_relays_stays_bounded() -> None:
         agent.receive([Batch(Kind.SAMPLE, head, np.zeros((len(told), 2), dtype=np.int64), empty)])
     assert agent.heard == 4096 * WINDOW
     assert agent.dropped == {"overflow": 4096 * WINDOW - MAX_QUEUED}
-    assert sum(len(batch) for batch in agent.outbox()) == MAX_QUEUED
+    assert sum(len(batch) for batch in agent.turn.outbox()) == MAX_QUEUED

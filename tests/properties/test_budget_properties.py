@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from small_runs import observe
 
 from agentd.core.grid import UNIT
 from agentd.core.policy import PolicySettings, make_policy
-from agentd.core.policy.base import Keepable
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import SeededLaplace
 
@@ -58,9 +58,9 @@ def test_no_schedule_goes_past_the_budget(
     made: list[Any] = []
     spent: dict[int, list[Fraction]] = {}
     for trial, (arm, reward, restart) in enumerate(schedule, start=1):
-        policy.observe(trial, arm, reward, reward)
-        assert isinstance(policy, Keepable)
-        for release, _ in policy.fresh:
+        released = observe(policy, trial, arm, reward, reward)
+        if released is not None:
+            release = released.release
             made.append(release)
             spent.setdefault(release.arm, []).append(release.epsilon)
         if restart == 0:

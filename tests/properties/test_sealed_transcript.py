@@ -54,13 +54,13 @@ class Watched(InMemoryNetwork):
             self.noises.append(policy._noise)
 
     def _pull(self, agent: Agent) -> None:
-        arm, trial = agent.choose(), agent.trial + 1
+        trial, arm, *_ = agent.choose()
         reward = self.spec.arms.deal_one(arm, self._uniform(agent.own, trial))
         if self._flip == (agent.own, trial):
             if self._shifted:
                 self.noises[agent.own].shift(arm, reward - (UNIT - reward))
             reward = UNIT - reward
-        agent.observe(reward)
+        agent.advance(reward).committed()
         self.seen.append((agent.own, trial, arm))
 
     def _publish(self, sender: int, frame: list[Batch]) -> None:

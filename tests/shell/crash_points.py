@@ -24,12 +24,11 @@ from typing import Any
 
 import structlog
 
-from agentd.core.agent import Agent
+from agentd.core.agent import Agent, Turn
 from agentd.core.grid import UNIT
 from agentd.core.kept import resume
 from agentd.core.message import Batch
 from agentd.core.policy import PolicySettings, make_policy
-from agentd.core.policy.base import Keepable
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import ExactLaplace
 from agentd.core.terms import Terms
@@ -95,9 +94,9 @@ class DeadlyJournal(Journal):
         super().intend(trial, arm)
         self.reaper.at("after the intent")
 
-    def commit(self, trial: int, policy: Keepable, said: Batch | None) -> None:
+    def commit(self, turn: Turn) -> None:
         self._where = "within the commit"
-        super().commit(trial, policy, said)
+        super().commit(turn)
         self.reaper.at("after the commit")
 
     @contextmanager
@@ -160,9 +159,10 @@ class SendsFirst(Keeping):
 
     wire: Wire
 
-    def before_sending(self, agent: Agent) -> None:
-        self.wire.publish(agent.trial, [agent.prepared] if agent.prepared is not None else [])
-        super().before_sending(agent)
+    def commit(self, turn: Turn) -> None:
+        turn.committed()  # the lie without which nothing could be sent yet
+        self.wire.publish(turn.trial, turn.outbox())
+        super().commit(turn)
 
 
 def live(place: Path, algorithm: str, edge: str, passes: int, *, sends_first: bool) -> None:

@@ -48,8 +48,8 @@ class TestAssembly:
         agent = assemble(settings(algorithm="coop-ucb"), welcome(arms=7))
         for _ in range(7):
             agent.choose()
-            agent.observe(UNIT)
-        (batch,) = agent.outbox()
+            agent.advance(UNIT).committed()
+        (batch,) = agent.turn.outbox()
         assert batch.body.shape == (1, 14)
 
     def test_noise_comes_from_the_operating_system_unless_a_seed_is_given(self) -> None:
@@ -70,8 +70,8 @@ class TestAssembly:
             said = []
             for _ in range(4):
                 agent.choose()
-                agent.observe(0)
-                said += [message.body[1] for batch in agent.outbox() for message in batch.messages()]
+                agent.advance(0).committed()
+                said += [message.body[1] for batch in agent.turn.outbox() for message in batch.messages()]
             return said
 
         assert Attack.parse("point:1")

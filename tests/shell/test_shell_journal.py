@@ -35,11 +35,11 @@ def settings(**changes: Any) -> AgentSettings:
     return AgentSettings(**(usual | changes))
 
 
-def new_agent(algorithm: str = "private-ucb", **changes: Any) -> Agent:
+def new_agent(algorithm: str = "private-ucb", trial: int = 0, **changes: Any) -> Agent:
     policy = make_policy(
         algorithm, PolicySettings(arms=3, **changes), 3, ExactLaplace(secrets.token_bytes), KeyedCoins(1, 3)
     )
-    return Agent(3, policy, terms=Terms(3, 2))
+    return Agent(3, policy, terms=Terms(3, 2), trial=trial)
 
 
 def opened(place: Path, **changes: Any) -> Journal:
@@ -49,20 +49,18 @@ def opened(place: Path, **changes: Any) -> Journal:
 
 
 def joined(journal: Journal, algorithm: str = "private-ucb", trial: int = 0, **about: Any) -> None:
-    policy = new_agent(algorithm).policy
-    assert isinstance(policy, Keepable)
-    journal.join(trial, policy, **({"run": RUN.hex(), "arms": 3, "incarnation": trial} | about))
+    journal.join(new_agent(algorithm, trial).turn, **({"run": RUN.hex(), "arms": 3, "incarnation": trial} | about))
 
 
 def play(agent: Agent, journal: Journal, trials: int) -> list[list[int]]:
     """Some trials as the daemon makes them; what was said in each."""
     said = []
     for _ in range(trials):
-        journal.intend(agent.trial + 1, agent.choose())
-        agent.observe(UNIT * (agent.trial % 2))
-        assert isinstance(agent.policy, Keepable)
-        journal.commit(agent.trial, agent.policy, agent.prepared)
-        said += [batch.body.ravel().tolist() for batch in agent.outbox()]
+        intent = agent.choose()
+        journal.intend(intent.trial, intent.arm)
+        turn = agent.advance(UNIT * (agent.trial % 2))
+        journal.commit(turn)
+        said += [batch.body.ravel().tolist() for batch in turn.outbox()]
     return said
 
 
@@ -96,7 +94,7 @@ def test_the_stored_bytes_are_said_again(tmp_path: Path) -> None:
     last = play(agent, journal, 12)[-1]
     journal.close()
     journal = opened(tmp_path)
-    (batch,) = returned(journal).outbox()
+    (batch,) = returned(journal).turn.outbox()
     journal.close()
     (message,) = batch.messages()
     assert (message.trial, message.life, message.lifetime, list(message.body)) == (12, 2, 2, last)
@@ -110,7 +108,7 @@ def test_the_pull_under_way_is_made_again(tmp_path: Path) -> None:
     journal = opened(tmp_path)
     for counted in (5, 6):  # the environment has it, or has it not
         agent = returned(journal, counted=counted)
-        assert (agent.trial, agent.choose()) == (5, 2)
+        assert (agent.trial, agent.choose()[:2]) == (5, (6, 2))
     journal.close()
 
 
@@ -124,7 +122,7 @@ def test_an_agent_that_died_in_its_first_round_begins_again_where_it_began(tmp_p
     require_up_to_date(journal.kept, 40, "there")
     agent = returned(journal)
     journal.close()
-    assert (agent.trial, journal.kept.incarnation, agent.outbox()) == (40, 40, [])
+    assert (agent.trial, journal.kept.incarnation, agent.turn.outbox()) == (40, 40, [])
 
 
 def test_a_pull_that_was_lost_with_the_machine_is_skipped(tmp_path: Path) -> None:

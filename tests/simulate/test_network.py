@@ -107,8 +107,8 @@ def test_each_loss_of_state_makes_another_incarnation_with_noise_of_its_own() ->
     noised = []
     for agent in lives:
         agent.choose()
-        agent.observe(0)
-        noised.append(agent.outbox()[0].body[0, 2])
+        agent.advance(0).committed()
+        noised.append(agent.turn.outbox()[0].body[0, 2])
     assert len(set(noised)) == 3
 
 

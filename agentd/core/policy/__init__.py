@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agentd.core.message import Kind
-from agentd.core.policy.base import Policy, PolicySettings
+from agentd.core.policy.base import Intent, Policy, PolicySettings, intend
 from agentd.core.policy.byzantine_ucb import ByzantineUcb
 from agentd.core.policy.coins import Coins, KeyedCoins
 from agentd.core.policy.coop_ucb import CoopUcb
@@ -21,7 +21,7 @@ from agentd.core.policy.sealed import RULES, Sealed
 from agentd.core.policy.ucb1 import Ucb1
 from agentd.core.privacy.laplace import Noise
 
-__all__ = ["ALGORITHMS", "RULES", "Algorithm", "Policy", "PolicySettings", "make_policy"]
+__all__ = ["ALGORITHMS", "RULES", "Algorithm", "Intent", "Policy", "PolicySettings", "intend", "make_policy"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,17 @@ class Released(NamedTuple):
     value: int
 
 
+class Intent(NamedTuple):
+    """A pull that is about to be made; what it will release is settled before its reward is in."""
+
+    trial: int
+    arm: int
+    release: Release | None = None
+    """What the reward goes into as the last one; None: nothing is released now."""
+    refused: bool = False
+    """Whether a release would be due that the budget does not admit."""
+
+
 Snapshot = Mapping[str, Sequence[int]]
 """What a policy must find again after a crash: named rows of integers."""
 
@@ -57,8 +68,12 @@ class Policy(Protocol):
         """The arm to pull at this trial; asking twice changes nothing."""
         ...
 
-    def observe(self, trial: int, arm: int, reward: int, told: int) -> None:
-        """Take in an own reward; `told` is what others are to believe it was (the reward itself, unless lying)."""
+    def due(self, trial: int, arm: int) -> Release | None:
+        """The release that pulling this arm will bring; follows from what is public, and asking changes nothing."""
+        ...
+
+    def observe(self, intent: Intent, reward: int, told: int) -> Released | None:
+        """Take in an own reward and release what was intended; `told` is what others are to believe it was."""
         ...
 
     def body(self) -> tuple[Kind, list[int]] | None:
@@ -72,6 +87,16 @@ class Policy(Protocol):
     def forget(self, rows: Columns, held: Held) -> None:
         """Drop what was learned of origins that came back under a new incarnation; `held` is what they said last."""
         ...
+
+
+def intend(policy: Policy, trial: int, arm: int) -> Intent:
+    """The pull of an arm, with what it will release; asked once per pull, for the ledger counts what it refuses."""
+    release = policy.due(trial, arm)
+    if release is None:
+        return Intent(trial, arm)
+    if policy.ledger is None or not policy.ledger.admits(release):
+        return Intent(trial, arm, refused=True)
+    return Intent(trial, arm, release)
 
 
 def widened_log(trial: int) -> float:
@@ -104,9 +129,6 @@ class Keepable(Protocol):
         """What its releases cost."""
         ...
 
-    fresh: tuple[Released, ...]
-    """What the last observation released."""
-
     def snapshot(self) -> Snapshot:
         """What must survive a crash."""
         ...
@@ -128,6 +150,16 @@ def take_rows(policy: object, names: Sequence[str], snapshot: Snapshot) -> None:
         if set(snapshot) != set(names) or len(row) != len(before) or any(type(number) is not int for number in row):
             raise ValueError(f"not the state of this algorithm: {sorted(snapshot)}, {name} = {row}")
         setattr(policy, f"_{name}", row)
+
+
+class Noiseless:
+    """The part of a policy that adds no noise: it releases nothing and spends nothing."""
+
+    ledger = None
+
+    def due(self, trial: int, arm: int) -> Release | None:  # noqa: ARG002
+        """Nothing."""
+        return None
 
 
 class Silent:

@@ -12,13 +12,11 @@ import math
 from agentd.core.estimate import ESTIMATORS, Confidence, Halves, half_of
 from agentd.core.grid import UNIT
 from agentd.core.message import Columns, Held, Kind, News
-from agentd.core.policy.base import PolicySettings
+from agentd.core.policy.base import Intent, Noiseless, PolicySettings
 
 
-class ByzantineUcb:
+class ByzantineUcb(Noiseless):
     """UCB on robust means of all samples heard."""
-
-    ledger = None
 
     def __init__(self, settings: PolicySettings, own: int) -> None:
         self._own = own
@@ -47,11 +45,11 @@ class ByzantineUcb:
         self.estimates += len(self._samples)
         return best
 
-    def observe(self, trial: int, arm: int, reward: int, told: int) -> None:
+    def observe(self, intent: Intent, reward: int, told: int) -> None:
         """Count the own sample as it was; tell what is to be told."""
         self._pulls += 1
-        self._samples[arm].add(half_of(self._own, trial), reward)
-        self._last = [arm, told]
+        self._samples[intent.arm].add(half_of(self._own, intent.trial), reward)
+        self._last = [intent.arm, told]
 
     def body(self) -> tuple[Kind, list[int]]:
         """The newest sample."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from agentd.core.message import Columns, Held, Kind, News
-from agentd.core.policy.base import PolicySettings, best_arm
+from agentd.core.policy.base import Intent, Noiseless, PolicySettings, best_arm
 from agentd.core.policy.pool import Pool
 
 
-class CoopUcb:
+class CoopUcb(Noiseless):
     """UCB1 on own rewards and everybody's exact sums."""
-
-    ledger = None
 
     def __init__(self, settings: PolicySettings) -> None:
         self._counts = [0] * settings.arms
@@ -26,8 +24,9 @@ class CoopUcb:
         counts = [own + others for own, others in zip(self._counts, self._pool.counts, strict=True)]
         return best_arm(sums, counts, trial)
 
-    def observe(self, trial: int, arm: int, reward: int, told: int) -> None:  # noqa: ARG002
+    def observe(self, intent: Intent, reward: int, told: int) -> None:
         """Count the reward for oneself and what is told of it for the others."""
+        arm = intent.arm
         self._counts[arm] += 1
         self._sums[arm] += reward
         self._told[arm] += told

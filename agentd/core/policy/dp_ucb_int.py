@@ -10,6 +10,7 @@ import math
 
 from agentd.core.grid import UNIT
 from agentd.core.policy.base import (
+    Intent,
     PolicySettings,
     Released,
     Silent,
@@ -38,7 +39,6 @@ class DpUcbInt(Silent):
         self._released_counts = [0] * arms
         self._released_sums = [0] * arms
         self.ledger = Ledger(budget=settings.epsilon_budget)
-        self.fresh: tuple[Released, ...] = ()
 
     def choose(self, trial: int) -> int:
         """Round robin until every arm had its first refresh, then the largest index."""
@@ -52,14 +52,16 @@ class DpUcbInt(Silent):
         ]
         return indices.index(max(indices))
 
-    def observe(self, trial: int, arm: int, reward: int, told: int) -> None:  # noqa: ARG002
-        """Count the reward; refresh the arm's noised sum when its interval is full."""
-        self._counts[arm] += 1
-        self._sums[arm] += reward
-        self.fresh = ()
-        pulls = self._counts[arm]
-        if pulls % self._interval == 0:
-            self._release(Release(arm, trial, pulls, scale_steps(pulls, self._v)))
+    def due(self, trial: int, arm: int) -> Release | None:
+        """The arm's noised sum is refreshed when its interval is full."""
+        pulls = self._counts[arm] + 1
+        return None if pulls % self._interval else Release(arm, trial, pulls, scale_steps(pulls, self._v))
+
+    def observe(self, intent: Intent, reward: int, told: int) -> Released | None:  # noqa: ARG002
+        """Count the reward; refresh what is due. What the budget refuses leaves the last release to act on."""
+        self._counts[intent.arm] += 1
+        self._sums[intent.arm] += reward
+        return None if intent.release is None else self._release(intent.release)
 
     def snapshot(self) -> Snapshot:
         """Own counts and sums, raw and released."""
@@ -69,10 +71,8 @@ class DpUcbInt(Silent):
         """Take back a snapshot."""
         take_rows(self, _KEPT, snapshot)
 
-    def _release(self, release: Release) -> None:
-        if not self.ledger.admits(release):
-            return  # what was released last is acted on for longer
+    def _release(self, release: Release) -> Released:
         self.ledger.record(release)
         noised = self._sums[release.arm] + self._noise.draw(release.arm, release.scale)
         self._released_counts[release.arm], self._released_sums[release.arm] = release.pulls, noised
-        self.fresh = (Released(release, noised),)
+        return Released(release, noised)

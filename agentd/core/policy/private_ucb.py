@@ -18,7 +18,7 @@ import math
 import numpy as np
 
 from agentd.core.message import Cells, Columns, Held, Kind, News
-from agentd.core.policy.base import PolicySettings, Released, Snapshot, best_arm, kept_rows, take_rows
+from agentd.core.policy.base import Intent, PolicySettings, Released, Snapshot, best_arm, kept_rows, take_rows
 from agentd.core.policy.pool import Pool
 from agentd.core.privacy.laplace import Noise
 from agentd.core.privacy.ledger import Ledger, Release
@@ -45,7 +45,6 @@ class PrivateUcb:
         self._pool = Pool(arms)
         self._literal = True  # all bodies so far were of the moment of release: at nominal ε = 1 they always are
         self.ledger = Ledger(budget=settings.epsilon_budget)
-        self.fresh: tuple[Released, ...] = ()
 
     def choose(self, trial: int) -> int:
         """Round robin for K·⌈1/ε⌉ pulls, then the largest index over own data and the group's releases."""
@@ -56,14 +55,25 @@ class PrivateUcb:
         counts = [own + others for own, others in zip(self._counts, self._pool.counts, strict=True)]
         return best_arm(sums, counts, trial)
 
-    def observe(self, trial: int, arm: int, reward: int, told: int) -> None:
-        """Count the reward; release the arm's sum when its pulls reach the threshold."""
+    def due(self, trial: int, arm: int) -> Release | None:
+        """The arm's sum is released when its pulls reach the threshold."""
+        if not self._walks[arm].due:
+            return None
+        pulls = self._counts[arm] + 1
+        return Release(arm, trial, pulls, scale_steps(pulls, self._v))
+
+    def observe(self, intent: Intent, reward: int, told: int) -> Released | None:
+        """Count the reward; release what is due, or fall silent where the budget refuses it."""
+        arm = intent.arm
         self._counts[arm] += 1
         self._sums[arm] += reward
         self._told[arm] += told
-        self.fresh = ()
-        if self._walks[arm].step():
-            self._release(trial, arm, self._counts[arm])
+        self._walks[arm].step()
+        if intent.release is not None:
+            return self._release(intent.release)
+        if intent.refused:
+            self._silent_at[arm] = self._silent_at[arm] or self._counts[arm] - 1
+        return None
 
     def body(self) -> tuple[Kind, list[int]]:
         """Per arm: pulls now, pulls at the release, noised sum; zeros while nothing is released."""
@@ -100,15 +110,12 @@ class PrivateUcb:
             while walk.pulls < pulls:
                 walk.step()
 
-    def _release(self, trial: int, arm: int, pulls: int) -> None:
-        release = Release(arm, trial, pulls, scale_steps(pulls, self._v))
-        if not self.ledger.admits(release):
-            self._silent_at[arm] = self._silent_at[arm] or pulls - 1
-            return
+    def _release(self, release: Release) -> Released:
+        arm = release.arm
         self.ledger.record(release)
         noised = self._told[arm] + self._noise.draw(arm, release.scale)
-        self._released_counts[arm], self._released_sums[arm], self._silent_at[arm] = pulls, noised, 0
-        self.fresh = (Released(release, noised),)
+        self._released_counts[arm], self._released_sums[arm], self._silent_at[arm] = release.pulls, noised, 0
+        return Released(release, noised)
 
 
 def _contribution(cells: Cells) -> Cells:

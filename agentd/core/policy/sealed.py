@@ -32,7 +32,7 @@ import math
 
 from agentd.core.grid import UNIT
 from agentd.core.message import Columns, Held, Kind, News
-from agentd.core.policy.base import PolicySettings, Released, Snapshot
+from agentd.core.policy.base import Intent, PolicySettings, Released, Snapshot
 from agentd.core.policy.coins import Coins
 from agentd.core.policy.records import NOTHING, Record, RecordPool
 from agentd.core.privacy.laplace import Noise
@@ -63,13 +63,11 @@ class Sealed:
         self._own = [NOTHING] * arms
         self._pool = RecordPool(arms)
         self._heard = 1
-        self._newcomers = 0
         self._arm: int | None = None
         self._body: list[int] | None = None
         self._told_at: int | None = None
         self._repeated = 0
         self.ledger = Ledger(disjoint=True, budget=settings.epsilon_budget)
-        self.fresh: tuple[Released, ...] = ()
 
     def choose(self, trial: int) -> int:
         """The arm that the records speak for; without news since the last choice, the same again."""
@@ -77,21 +75,29 @@ class Sealed:
             self._arm = self._decide(trial)
         return self._arm
 
-    def observe(self, trial: int, arm: int, reward: int, told: int) -> None:  # noqa: ARG002
-        """Add the reward to the arm's open batch; close the batch if the group would double its knowledge that way."""
-        batch = self._open[arm]
-        batch.add(told)
-        self.fresh = ()
-        heard = self._pool.origins + 1
-        self._heard, self._newcomers = heard, heard - self._heard
-        record = None
-        if self._is_due(arm, batch.pulls):
-            record = self._close(trial, arm)
-        elif self._told_at is None or trial - self._told_at >= self._refresh:
-            record = self._repetition()
-        self._body = record
-        if record is not None:
-            self._told_at = trial
+    def due(self, trial: int, arm: int) -> Release | None:
+        """The arm's batch is closed if the group, everybody closing it like this, would double its knowledge."""
+        heard, pulls = self._pool.origins + 1, self._open[arm].pulls + 1
+        group = expected_group(heard, heard - self._heard)
+        known = self._own[arm].samples + self._pool.samples[arm]
+        if group * self._weighting.samples(pulls) < max(least_samples(len(self._open), group), known):
+            return None
+        return Release(arm, trial, pulls, self._weighting.scale)
+
+    def observe(self, intent: Intent, reward: int, told: int) -> Released | None:  # noqa: ARG002
+        """Add the reward to the arm's open batch; close it if that is due, throw it away if the budget refuses that."""
+        self._open[intent.arm].add(told)
+        self._heard = self._pool.origins + 1  # as when the arm was chosen: nobody hears anything in between
+        released, self._body = None, None
+        if intent.release is not None:
+            released, self._body = self._close(intent.release)
+        elif intent.refused:
+            self._open[intent.arm] = OpenBatch()
+        elif self._told_at is None or intent.trial - self._told_at >= self._refresh:
+            self._body = self._repetition()
+        if self._body is not None:
+            self._told_at = intent.trial
+        return released
 
     def body(self) -> tuple[Kind, list[int]] | None:
         """The record of the arm whose batch has just closed, now and then an older one again; first of all a hello."""
@@ -106,12 +112,6 @@ class Sealed:
         """Drop what is held of the origins."""
         self._pool.forget(rows)
         self._arm = None
-
-    def _is_due(self, arm: int, pulls: int) -> bool:
-        """Whether a batch of so many pulls, closed by everybody, would double what is known about the arm."""
-        group = expected_group(self._heard, self._newcomers)
-        known = self._own[arm].samples + self._pool.samples[arm]
-        return group * self._weighting.samples(pulls) >= max(least_samples(len(self._open), group), known)
 
     def snapshot(self) -> Snapshot:
         """What was released, and the open batches."""
@@ -134,19 +134,14 @@ class Sealed:
             for pulls, total in zip(snapshot["open_pulls"], snapshot["open_sums"], strict=True)
         ]
 
-    def _close(self, trial: int, arm: int) -> list[int] | None:
-        """Release the batch; one that the budget does not admit is thrown away."""
-        batch, weighting = self._open[arm], self._weighting
-        release = Release(arm, trial, batch.pulls, weighting.scale)
-        if not self.ledger.admits(release):
-            self._open[arm] = OpenBatch()
-            return None
+    def _close(self, release: Release) -> tuple[Released, list[int]]:
+        """Release the arm's batch; what the arm's record says now is told."""
+        arm = release.arm
         self.ledger.record(release)
-        sealed = batch.seal(self._noise, arm, weighting.scale)
-        self.fresh = (Released(release, sealed.noised),)
-        self._own[arm] = self._own[arm].after(sealed, weighting)
+        sealed = self._open[arm].seal(self._noise, arm, release.scale)
+        self._own[arm] = self._own[arm].after(sealed, self._weighting)
         self._arm = None
-        return [arm, *self._own[arm]]
+        return Released(release, sealed.noised), [arm, *self._own[arm]]
 
     def _repetition(self) -> list[int]:
         """What was released of the next arm that has anything, in turn; a hello while there is none."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from agentd.core.policy.base import PolicySettings, Silent, best_arm
+from agentd.core.policy.base import Intent, Noiseless, PolicySettings, Silent, best_arm
 
 
-class Ucb1(Silent):
+class Ucb1(Silent, Noiseless):
     """Index mean + √(2 ln t / n) on own rewards only."""
-
-    ledger = None
 
     def __init__(self, settings: PolicySettings) -> None:
         self._counts = [0] * settings.arms
@@ -18,7 +16,7 @@ class Ucb1(Silent):
         """Each arm once, then the largest index."""
         return best_arm(self._sums, self._counts, trial)
 
-    def observe(self, trial: int, arm: int, reward: int, told: int) -> None:  # noqa: ARG002
+    def observe(self, intent: Intent, reward: int, told: int) -> None:  # noqa: ARG002
         """Count the reward."""
-        self._counts[arm] += 1
-        self._sums[arm] += reward
+        self._counts[intent.arm] += 1
+        self._sums[intent.arm] += reward

@@ -25,28 +25,35 @@ DEFAULT_V = 1.1
 class ReleaseWalk:
     """One arm's way along the series, pull by pull: constant cost and memory, however far it goes."""
 
-    __slots__ = ("_epsilon", "_exponent", "_sum", "pulls")
+    __slots__ = ("_epsilon", "_exponent", "_sum", "due", "pulls")
 
     def __init__(self, epsilon: float, v: float = DEFAULT_V) -> None:
         require_epsilon(epsilon)
         require_v(v)
         self._epsilon = epsilon
         self._exponent = v / 2
-        self._sum = 0.0  # Σ j^(−v/2) from the last threshold to the last pull
+        self._sum = 0.0  # Σ j^(−v/2) from the last threshold to the pull that comes next
         self.pulls = 0
         """How many were counted."""
+        self.due = False
+        """Whether the pull that comes next is a threshold."""
+        self._look_ahead()
 
     def step(self) -> bool:
         """Count one more pull; tell whether it is a threshold."""
+        reached = self.due
+        if reached:
+            self._sum = 0.0
         self.pulls += 1
-        power = math.pow(self.pulls, self._exponent)
+        self._look_ahead()
+        return reached
+
+    def _look_ahead(self) -> None:
+        power = math.pow(self.pulls + 1, self._exponent)
         # Both sides divide by the same rounded power: with ε = 1 every x is a tie, and x**(−v/2) on the left
         # would lose one tie in seven, and so that release, to its last bit.
         self._sum += 1 / power
-        if self._sum < 1 / (self._epsilon * power):
-            return False
-        self._sum = 0.0
-        return True
+        self.due = self._sum >= 1 / (self._epsilon * power)
 
 
 class ReleaseSeries:

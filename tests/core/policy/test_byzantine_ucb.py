@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from small_runs import news, sample, samples, totals
+from small_runs import news, observe, sample, samples, totals
 
 from agentd.core.chance import Purpose, stream
 from agentd.core.estimate import ESTIMATORS, Confidence, Halves, half_of
@@ -25,17 +25,17 @@ def byzantine(arms: int = 2, **knobs: object) -> ByzantineUcb:
 
 def test_it_tells_the_newest_sample_as_it_wants_it_told() -> None:
     policy = byzantine()
-    policy.observe(1, 0, 7, 8)
+    observe(policy, 1, 0, 7, 8)
     assert policy.body() == (Kind.SAMPLE, [0, 8])
-    policy.observe(2, 1, 9, 10)
+    observe(policy, 2, 1, 9, 10)
     assert policy.body() == (Kind.SAMPLE, [1, 10])
 
 
 def test_what_was_told_stays_told_when_the_next_sample_comes() -> None:
     policy = byzantine()
-    policy.observe(1, 0, 7, 7)
+    observe(policy, 1, 0, 7, 7)
     _, told = policy.body()
-    policy.observe(2, 1, 9, 9)
+    observe(policy, 2, 1, 9, 9)
     assert told == [0, 7]
 
 
@@ -43,14 +43,14 @@ def test_it_pulls_each_arm_once_whatever_it_has_heard() -> None:
     policy = byzantine()
     policy.learn(news(samples(sample(1, 1, arm=1, reward=UNIT))))
     assert policy.choose(1) == 0
-    policy.observe(1, 0, UNIT, UNIT)
+    observe(policy, 1, 0, UNIT, UNIT)
     assert policy.choose(2) == 1
     assert policy.estimates == 0
 
 
 def test_samples_go_to_the_half_of_their_key() -> None:
     policy = byzantine(arms=1)
-    policy.observe(1, 0, 10, 0)
+    observe(policy, 1, 0, 10, 0)
     policy.learn(news(samples(sample(1, 1, reward=20), sample(1, 2, reward=40), sample(2, 2, reward=80))))
     expected = Halves()
     for origin, trial, reward in ((OWN, 1, 10), (1, 1, 20), (1, 2, 40), (2, 2, 80)):
@@ -97,7 +97,7 @@ def test_it_pulls_what_the_formula_says(estimator: str) -> None:
         else:
             assert arm == trial - 1
         reward = UNIT if chance.random() < (0.3, 0.6)[arm] else 0
-        policy.observe(trial, arm, reward, reward)
+        observe(policy, trial, arm, reward, reward)
         arms[arm].add(half_of(OWN, trial), reward)
         heard = [sample(o, trial, arm=int(chance.integers(2)), reward=int(chance.integers(2)) * UNIT) for o in (1, 2)]
         policy.learn(news(samples(*heard)))
@@ -109,7 +109,7 @@ def test_it_pulls_what_the_formula_says(estimator: str) -> None:
 def test_ties_go_to_the_lowest_arm() -> None:
     policy = byzantine(arms=3)
     for trial in (1, 2, 3):
-        policy.observe(trial, trial - 1, UNIT, UNIT)
+        observe(policy, trial, trial - 1, UNIT, UNIT)
     assert policy.choose(4) == 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from small_runs import news, sample, samples, totals
+from small_runs import news, observe, sample, samples, totals
 
 from agentd.core.grid import UNIT
 from agentd.core.message import Kind, Message
@@ -17,22 +17,22 @@ def after_first_pulls() -> CoopUcb:
     policy = CoopUcb(PolicySettings(arms=2))
     for trial, reward in ((1, UNIT), (2, 0)):
         assert policy.choose(trial) == trial - 1
-        policy.observe(trial, trial - 1, reward, reward)
+        observe(policy, trial, trial - 1, reward, reward)
     return policy
 
 
 def test_it_tells_all_pulls_and_what_it_says_they_paid() -> None:
     policy = CoopUcb(PolicySettings(arms=2))
-    policy.observe(1, 0, 10, 11)
-    policy.observe(2, 1, 20, 22)
-    policy.observe(3, 0, 30, 33)
+    observe(policy, 1, 0, 10, 11)
+    observe(policy, 2, 1, 20, 22)
+    observe(policy, 3, 0, 30, 33)
     assert policy.body() == (Kind.TOTALS, [2, 44, 1, 22])
 
 
 def test_it_learns_from_its_own_rewards_and_not_from_what_it_tells() -> None:
     policy = CoopUcb(PolicySettings(arms=2))
-    policy.observe(1, 0, UNIT, 0)
-    policy.observe(2, 1, 0, UNIT)
+    observe(policy, 1, 0, UNIT, 0)
+    observe(policy, 2, 1, 0, UNIT)
     assert policy.choose(3) == 0
 
 
@@ -40,7 +40,7 @@ def test_it_pulls_each_arm_itself_whatever_it_has_heard() -> None:
     policy = CoopUcb(PolicySettings(arms=2))
     policy.learn(news(totals(Message(1, 50, 1, (25, 25 * UNIT, 25, 0)))))
     assert policy.choose(1) == 0
-    policy.observe(1, 0, 0, 0)
+    observe(policy, 1, 0, 0, 0)
     assert policy.choose(2) == 1
 
 

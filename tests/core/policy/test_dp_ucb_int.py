@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from small_runs import observe
 
 from agentd.core.chance import Purpose, stream
 from agentd.core.grid import UNIT
@@ -31,7 +32,7 @@ def test_it_pulls_in_turn_until_every_arm_had_its_first_refresh(epsilon: float, 
     policy = DpUcbInt(PolicySettings(arms=3, epsilon=epsilon), noise)
     for trial in range(1, 3 * interval + 1):
         assert policy.choose(trial) == (trial - 1) % 3
-        policy.observe(trial, (trial - 1) % 3, 0, 0)
+        observe(policy, trial, (trial - 1) % 3, 0, 0)
     assert noise.asked == [(arm, scale_steps(interval, 1.1)) for arm in range(3)]
     assert policy.ledger.releases() == 3
 
@@ -46,7 +47,7 @@ def test_it_pulls_what_the_formula_says() -> None:
             indices = [m + math.sqrt(2 * math.log(trial) / n) for m, n in zip(means, counts, strict=True)]
             assert indices[arm] >= max(indices) - 1e-12
         reward = UNIT if chance.random() < (0.4, 0.7)[arm] else 0
-        policy.observe(trial, arm, reward, 0)
+        observe(policy, trial, arm, reward, 0)
         counts[arm] += 1
         sums[arm] += reward
         if counts[arm] % 4 == 0:
@@ -60,7 +61,7 @@ def test_between_refreshes_rewards_do_not_show_in_its_choices() -> None:
         pulled = []
         for trial in range(1, 29):
             pulled.append(policy.choose(trial))
-            policy.observe(trial, pulled[-1], last_rewards if trial > 20 else UNIT // 2, 0)
+            observe(policy, trial, pulled[-1], last_rewards if trial > 20 else UNIT // 2, 0)
         return pulled
 
     assert choices(0) == choices(UNIT)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from small_runs import news, sample, samples
+from small_runs import news, observe, sample, samples
 
 from agentd.core.grid import UNIT
 from agentd.core.message import Kind
@@ -60,7 +60,7 @@ def test_the_algorithms_are_the_papers_and_our_own_under_their_names() -> None:
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_what_is_said_about_an_algorithm_is_what_it_does(name: str) -> None:
     policy = make_policy(name, PolicySettings(arms=2), 0, SeededLaplace(1, 0))
-    policy.observe(1, policy.choose(1), UNIT, UNIT)
+    observe(policy, 1, policy.choose(1), UNIT, UNIT)
     said = policy.body()
     assert (said[0] if said else None) == ALGORITHMS[name].tells
     assert (policy.ledger is not None) == ALGORITHMS[name].noised
@@ -75,7 +75,7 @@ def test_every_policy_of_the_paper_begins_by_pulling_each_arm(name: str, arms: i
     pulled = []
     for trial in range(1, arms + 1):
         pulled.append(policy.choose(trial))
-        policy.observe(trial, pulled[-1], UNIT, UNIT)
+        observe(policy, trial, pulled[-1], UNIT, UNIT)
     assert pulled == list(range(arms))
 
 
@@ -86,4 +86,4 @@ def test_asking_twice_changes_nothing(name: str) -> None:
     for trial in range(1, 40):
         arm = policy.choose(trial)
         assert policy.choose(trial) == arm
-        policy.observe(trial, arm, UNIT if arm == 1 else 0, 0)
+        observe(policy, trial, arm, UNIT if arm == 1 else 0, 0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_runs import news, released, sample, samples
+from small_runs import news, observe, released, sample, samples
 
 from agentd.core.checks import MAX_GAP
 from agentd.core.grid import UNIT
@@ -41,18 +41,18 @@ def test_until_the_first_release_nothing_at_all_is_told() -> None:
     """Not even the pulls: ε = 0.1 releases at 7, 16, 26, …"""
     policy, _ = private(epsilon=0.1)
     for trial in range(1, 7):
-        policy.observe(trial, 0, UNIT, UNIT)
+        observe(policy, trial, 0, UNIT, UNIT)
         assert policy.body() == (Kind.RELEASED, [0, 0, 0])
-    policy.observe(7, 0, UNIT, UNIT)
+    observe(policy, 7, 0, UNIT, UNIT)
     assert policy.body() == (Kind.RELEASED, [7, 7, 7 * UNIT + NOISE])
 
 
 def test_between_releases_only_the_number_of_pulls_moves() -> None:
     policy, _ = private(epsilon=0.1)
     for trial in range(1, 16):
-        policy.observe(trial, 0, UNIT, UNIT)
+        observe(policy, trial, 0, UNIT, UNIT)
     assert policy.body() == (Kind.RELEASED, [15, 7, 7 * UNIT + NOISE])
-    policy.observe(16, 0, 0, 0)
+    observe(policy, 16, 0, 0, 0)
     assert policy.body() == (Kind.RELEASED, [16, 16, 15 * UNIT + NOISE])
 
 
@@ -60,7 +60,7 @@ def test_between_releases_only_the_number_of_pulls_moves() -> None:
 def test_releases_follow_the_series_each_with_the_noise_of_its_pulls(epsilon: float, v: float) -> None:
     policy, noise = private(epsilon=epsilon, v=v)
     for trial in range(1, 101):
-        policy.observe(trial, 0, 0, 0)
+        observe(policy, trial, 0, 0, 0)
     thresholds = ReleaseSeries(epsilon, v).thresholds(100)
     assert noise.asked == [(0, scale_steps(pulls, v)) for pulls in thresholds]
     assert policy.ledger.releases() == len(thresholds)
@@ -70,7 +70,7 @@ def test_releases_follow_the_series_each_with_the_noise_of_its_pulls(epsilon: fl
 def test_arms_are_released_each_at_its_own_pulls() -> None:
     policy, noise = private(arms=2, epsilon=0.1)
     for trial in range(1, 8):
-        policy.observe(trial, 1, 0, 0)
+        observe(policy, trial, 1, 0, 0)
     assert noise.asked == [(1, scale_steps(7))]
     assert policy.body() == (Kind.RELEASED, [0, 0, 0, 7, 7, NOISE])
 
@@ -79,11 +79,11 @@ def test_arms_are_released_each_at_its_own_pulls() -> None:
 def test_a_restored_policy_releases_where_the_old_one_would_have(restarted_after: int) -> None:
     policy, noise = private(arms=2, epsilon=0.1)
     for trial in range(1, restarted_after + 1):
-        policy.observe(trial, 1, 0, 0)
+        observe(policy, trial, 1, 0, 0)
     again, later = private(arms=2, epsilon=0.1)
     again.restore(policy.snapshot())
     for trial in range(restarted_after + 1, 40):
-        again.observe(trial, 1, 0, 0)
+        observe(again, trial, 1, 0, 0)
     assert noise.asked + later.asked == [(1, scale_steps(pulls)) for pulls in (7, 16, 26, 36)]
 
 
@@ -96,14 +96,14 @@ def test_a_release_is_recorded_before_its_noise_is_drawn() -> None:
 
     policy = PrivateUcb(PolicySettings(arms=1), Failing())
     with pytest.raises(OSError, match="no randomness"):
-        policy.observe(1, 0, UNIT, UNIT)
+        observe(policy, 1, 0, UNIT, UNIT)
     assert policy.ledger.releases() == 1
     assert policy.body() == (Kind.RELEASED, [0, 0, 0])
 
 
 def test_what_is_released_is_what_is_told_and_not_what_was_seen() -> None:
     policy, _ = private()
-    policy.observe(1, 0, UNIT, 0)
+    observe(policy, 1, 0, UNIT, 0)
     assert policy.body() == (Kind.RELEASED, [1, 1, NOISE])
 
 
@@ -113,15 +113,15 @@ def test_it_pulls_in_turn_for_as_long_as_the_paper_says(epsilon: float, rounds: 
     policy.learn(news(released(Message(1, 99, 1, (40, 40, 40 * UNIT, 40, 40, 0)))))
     for trial in range(1, rounds + 1):
         assert policy.choose(trial) == (trial - 1) % 2
-        policy.observe(trial, (trial - 1) % 2, 0, 0)
+        observe(policy, trial, (trial - 1) % 2, 0, 0)
     assert policy.choose(rounds + 1) == 0
 
 
 def test_it_decides_on_own_raw_rewards_and_the_others_releases() -> None:
     """Own noise never enters own decisions: 5 steps of it would break this tie."""
     policy, _ = private(arms=2)
-    policy.observe(1, 0, UNIT, UNIT)
-    policy.observe(2, 1, UNIT, UNIT)
+    observe(policy, 1, 0, UNIT, UNIT)
+    observe(policy, 2, 1, UNIT, UNIT)
     assert policy.choose(3) == 0
     told = released(Message(1, 9, 1, (4, 4, 0, 4, 4, 1)))
     policy.learn(news(told))
@@ -132,8 +132,8 @@ def test_it_decides_on_own_raw_rewards_and_the_others_releases() -> None:
 
 def test_bodies_of_another_kind_are_ignored() -> None:
     policy, _ = private(arms=2)
-    policy.observe(1, 0, 0, 0)
-    policy.observe(2, 1, 0, 0)
+    observe(policy, 1, 0, 0, 0)
+    observe(policy, 2, 1, 0, 0)
     policy.learn(news(samples(sample(1, 1, arm=1, reward=UNIT))))
     assert policy.choose(3) == 0
 

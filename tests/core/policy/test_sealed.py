@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small_runs import news, ring, spec
+from small_runs import news, observe, ring, spec
 
 from agentd.core.grid import UNIT
 from agentd.core.message import Batch, Kind, Message, batch_of
@@ -54,7 +54,7 @@ def greet(policy: Sealed, others: int) -> None:
 def pull(policy: Sealed, trial: int, reward: int = UNIT) -> tuple[int, list[int] | None]:
     """One trial: the arm, and the body that is told."""
     arm = policy.choose(trial)
-    policy.observe(trial, arm, reward, reward)
+    observe(policy, trial, arm, reward, reward)
     said = policy.body()
     return arm, said[1] if said else None
 
@@ -183,7 +183,7 @@ def test_while_nothing_is_released_the_hello_is_repeated() -> None:
 def test_a_liar_seals_what_it_tells() -> None:
     policy = sealed(1)
     for trial in range(1, 9):
-        policy.observe(trial, policy.choose(trial), UNIT, 0)
+        observe(policy, trial, policy.choose(trial), UNIT, 0)
     assert policy.body() == (Kind.SEALED, [0, 8, 1, 4 * UNIT, Weighting.of(1.0).weighed(SealedBatch(8, NOISE))])
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from small_runs import observe
+
 from agentd.core.chance import Purpose, stream
 from agentd.core.grid import UNIT
 from agentd.core.policy import PolicySettings
@@ -22,7 +24,7 @@ def test_it_pulls_what_the_formula_says() -> None:
             indices = [s / n + math.sqrt(2 * math.log(trial) / n) for s, n in zip(sums, counts, strict=True)]
             assert indices[arm] >= max(indices) - 1e-12
         reward = UNIT if chance.random() < (0.2, 0.8, 0.6)[arm] else 0
-        policy.observe(trial, arm, reward, 0)
+        observe(policy, trial, arm, reward, 0)
         counts[arm] += 1
         sums[arm] += reward / UNIT
     assert counts[1] > counts[2] > counts[0]
@@ -33,8 +35,8 @@ def test_what_others_are_told_does_not_change_what_it_learns() -> None:
     for trial in range(1, 30):
         arm = honest.choose(trial)
         assert liar.choose(trial) == arm
-        honest.observe(trial, arm, UNIT * arm, UNIT * arm)
-        liar.observe(trial, arm, UNIT * arm, UNIT - UNIT * arm)
+        observe(honest, trial, arm, UNIT * arm, UNIT * arm)
+        observe(liar, trial, arm, UNIT * arm, UNIT - UNIT * arm)
 
 
 def test_after_losing_its_state_it_starts_with_every_arm_again() -> None:
@@ -42,5 +44,5 @@ def test_after_losing_its_state_it_starts_with_every_arm_again() -> None:
     pulled = []
     for trial in range(51, 54):
         pulled.append(policy.choose(trial))
-        policy.observe(trial, pulled[-1], 0, 0)
+        observe(policy, trial, pulled[-1], 0, 0)
     assert pulled == [0, 1, 2]
