@@ -35,8 +35,7 @@ quick: lint  ## lint, types and the tests of the pure packages, in less than a m
 	@$(BIN)/python -m pytest -q -n $(shell nproc) --dist worksteal -m 'not slow and not system and not long' --examples 25 $(PURE) $(ARGS)
 
 test: $(VENV)/.ready-dev  ## run all tests but the long ones; the coverage floor of core/ and topology/ is part of it
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not long' --cov --cov-report= --durations=15 $(ARGS)
-	@$(BIN)/python -m coverage report --include='agentd/core/*,topology/*' --fail-under=98
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not long' --cov --cov-fail-under=98 --durations=15 $(ARGS)
 
 test-long: $(VENV)/.ready-dev  ## run what takes longer than anybody waits: big statistics, every combination
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m long --durations=15 $(ARGS)

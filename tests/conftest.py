@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from container_image import PATIENCE_S, image_or_skip
 from hypothesis import is_hypothesis_test, settings
+from skips import pytest_sessionfinish, pytest_terminal_summary
+
+__all__ = ["pytest_sessionfinish", "pytest_terminal_summary"]
 
 pytest.register_assert_rewrite("small_runs")
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from agentd.commands.ledger import dp_accounting_epsilon
 from agentd.core.grid import UNIT
 from agentd.core.privacy.composition import tight_epsilon
 from agentd.core.privacy.ledger import Ledger, Release
@@ -76,10 +77,8 @@ def test_an_impossible_delta_is_refused(delta: float) -> None:
         tight_epsilon([UNIT], delta)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "pulls"), [(1.0, 20), (0.1, 300), (0.02, 1000)])
 def test_it_is_within_one_percent_of_dp_accounting(epsilon: float, pulls: int) -> None:
-    pytest.importorskip("dp_accounting", reason="pip install 'agentd[accounting]', 225 MB, to compare with it")
-    from agentd.commands.ledger import dp_accounting_epsilon
-
     scales = series(epsilon, pulls)
     assert tight_epsilon(scales, DELTA) == pytest.approx(dp_accounting_epsilon(scales, DELTA), rel=0.01)

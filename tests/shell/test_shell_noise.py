@@ -17,7 +17,6 @@ def settings(**changed: Any) -> AgentSettings:
 
 
 def test_the_noise_is_what_the_settings_ask_for() -> None:
-    pytest.importorskip("opendp.prelude")
     assert isinstance(noise_of(settings(), 0), ExactLaplace)
     assert isinstance(noise_of(settings(seed=1), 0), SeededLaplace)
     assert isinstance(noise_of(settings(noise="opendp"), 0), OpenDpLaplace)
@@ -25,7 +24,6 @@ def test_the_noise_is_what_the_settings_ask_for() -> None:
 
 def test_opendp_draws_the_distribution_that_our_own_sampler_draws() -> None:
     """4,000 draws; the empirical distribution stays within 0.035 of the exact one (chance of more: below 10⁻⁴)."""
-    pytest.importorskip("opendp.prelude")
     noise, scale = OpenDpLaplace(), UNIT // 3
     drawn = sorted(noise.draw(0, scale) for _ in range(4000))
     assert all(type(x) is int for x in drawn)
