@@ -19,9 +19,9 @@ import secrets
 import sqlite3
 from collections.abc import Sequence
 
-from agentd.core.agent import Agent
+from agentd.core.assembly import assemble
 from agentd.core.grid import UNIT
-from agentd.core.policy import PolicySettings, make_policy
+from agentd.core.policy import PolicySettings
 from agentd.core.privacy.laplace import ExactLaplace
 from agentd.core.terms import Terms
 from agentd.errors import PeerError
@@ -52,8 +52,8 @@ class _Player:
     """An agent with its journal in memory, and its frames in place of sockets."""
 
     def __init__(self, own: int) -> None:
-        policy = make_policy(ALGORITHM, PolicySettings(arms=ARMS), own, ExactLaplace(secrets.token_bytes))
-        self._agent = Agent(own, policy, terms=Terms(ARMS, GAMMA))
+        noise = ExactLaplace(secrets.token_bytes)
+        self._agent = assemble(own, ALGORITHM, PolicySettings(arms=ARMS), Terms(ARMS, GAMMA), noise=noise)
         self._journal = Journal.over(sqlite3.connect(":memory:", isolation_level=None), {"agent": own})
         self._journal.join(self._agent.turn, run="", arms=ARMS, incarnation=0)
         self._heads = HeadReader()

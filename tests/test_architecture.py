@@ -94,6 +94,20 @@ def test_the_core_is_pure(path: Path) -> None:
     assert not found, f"{module_of(path)} must stay pure, but imports {sorted(found)}"
 
 
+def test_agents_are_put_together_in_one_place() -> None:
+    calls = [(module_of(path), node) for path in SOURCES for node in ast.walk(ast.parse(path.read_text("utf-8")))]
+    makers = {m for m, node in calls if isinstance(node, ast.Call) and ast.unparse(node.func) == "Agent"}
+    assert makers == {"agentd.core.assembly"}
+
+
+def test_nobody_reaches_through_an_agent_for_what_its_turn_tells() -> None:
+    """What was released, what must be on disk and what may be sent come from the turn, in this order."""
+    for path in (path for path in SOURCES if "core" not in path.parts):
+        attributes = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Attribute)]
+        reached = [ast.unparse(node) for node in attributes if node.attr in {"prepared", "snapshot"}]
+        assert not reached, f"{module_of(path)} reaches for {reached}"
+
+
 def test_only_the_command_line_reaches_for_topology_and_deploy() -> None:
     for path in SOURCES:
         module = module_of(path)

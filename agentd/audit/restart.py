@@ -27,7 +27,6 @@ from agentd.audit.case import TARGET, Case
 from agentd.audit.faults import noise_of
 from agentd.audit.transcript import Stage, Transcript, make_agent
 from agentd.core.agent import Agent, Turn
-from agentd.core.kept import resume
 from agentd.core.privacy.laplace import Noise
 from agentd.settings import AgentSettings
 from agentd.shell.journal import Journal
@@ -127,11 +126,10 @@ def record_restarts(case: Case, side: int, number: int, release: int) -> Transcr
 def live(stage: Stage, journal: DeadlyJournal, reaper: Reaper, noise: Noise) -> Agent:
     """One life: take up the state, go on to the last trial, or die on the way."""
     case = stage.case
-    agent = make_agent(case, noise)
     counted = len(stage.pulled)
     if journal.kept is not None:
         require_up_to_date(journal.kept, counted, "the audit")
-        resume(agent, journal.kept, counted, noise)
+    agent = make_agent(case, noise, journal.kept, counted)
     keeping = Keeping(settings_of(case), journal, structlog.get_logger())
     keeping.join(agent, Welcome(bytes(8), case.arms, 0.0, 1.0, 0, counted + 1))
     journal.reaper = reaper

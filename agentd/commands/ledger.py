@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from agentd.core.kept import Kept
-from agentd.core.policy import PolicySettings, make_policy
-from agentd.core.policy.coins import KeyedCoins
+from agentd.core.policy import ALGORITHMS
 from agentd.core.privacy.composition import LEAST_DELTA, tight_epsilon
 from agentd.core.privacy.ledger import Ledger, paper_bound
 from agentd.errors import ConfigurationError, SettingsError
@@ -78,21 +77,13 @@ def _report(place: Path, delta: float, *, tight: bool) -> dict[str, Any]:
 
 def ledger_of(kept: Kept) -> Ledger:
     """The ledger as the agent itself keeps it."""
-    about = kept.about
-    settings = PolicySettings(arms=about["arms"], epsilon=about["epsilon"], v=about["v"])
-    found = make_policy(about["algorithm"], settings, about["agent"], _Silence(), KeyedCoins(0, 0)).ledger
-    if found is None:
-        raise ConfigurationError(f"{about['algorithm']} keeps no ledger")
+    algorithm = ALGORITHMS[kept.about["algorithm"]]
+    if not algorithm.noised:
+        raise ConfigurationError(f"{algorithm.name} keeps no ledger")
+    found = Ledger(disjoint=algorithm.disjoint)
     for release, _ in kept.releases:
         found.take_back(release)
     return found
-
-
-class _Silence:
-    """Noise for a ledger's sake."""
-
-    def draw(self, arm: int, scale: int) -> int:  # noqa: ARG002
-        return 0
 
 
 def _scales(kept: Kept) -> dict[int, list[int]]:

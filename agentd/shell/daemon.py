@@ -19,11 +19,10 @@ import zmq
 from structlog.typing import FilteringBoundLogger
 
 from agentd.core.agent import Agent
-from agentd.core.chance import Purpose, stream
-from agentd.core.kept import Kept, resume
-from agentd.core.lies import Attack, Liar
+from agentd.core.assembly import assemble, seeded_liar
+from agentd.core.kept import Kept
+from agentd.core.lies import Attack
 from agentd.core.message import MAX_TRIAL
-from agentd.core.policy import make_policy
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.terms import Terms
 from agentd.errors import AgentdError, BudgetExhausted, LedgerInDoubt
@@ -119,7 +118,7 @@ async def _attend_keeping(
         incarnation = kept.incarnation if kept is not None else settings.incarnation or 0
         welcome = await bandit.hello(settings.id, incarnation, settings.ready_timeout_s)
         log = log.bind(run=welcome.run.hex())
-        agent = assemble(settings, welcome, kept)
+        agent = agent_of(settings, welcome, kept)
         keeping.join(agent, welcome)
         if agent.policy.ledger is not None and settings.state is None and settings.seed is None:
             log.warning("the privacy ledger is in memory only and begins anew after a restart; --state DIR keeps it")
@@ -206,7 +205,7 @@ async def _say_last(bandit: BanditClient, report: Report, log: FilteringBoundLog
         log.warning("the environment did not take the last report", why=str(fault))
 
 
-def assemble(settings: AgentSettings, welcome: Welcome, kept: Kept | None = None) -> Agent:
+def agent_of(settings: AgentSettings, welcome: Welcome, kept: Kept | None = None) -> Agent:
     """The agent that the settings describe, continuing where it stopped.
 
     An agent without state of its own starts a new incarnation, named after the trials it has lost: a number that
@@ -218,25 +217,21 @@ def assemble(settings: AgentSettings, welcome: Welcome, kept: Kept | None = None
         incarnation = kept.incarnation
     else:
         incarnation = settings.incarnation if settings.incarnation is not None else counted
-    noise, coins = noise_of(settings, incarnation), KeyedCoins(_seed(settings), settings.id)
-    policy = make_policy(settings.algorithm, settings.policy(welcome.arms), settings.id, noise, coins)
-    agent = Agent(
+    liar = None
+    if settings.lies:
+        liar = seeded_liar(Attack.parse(settings.attack), settings.contamination, _seed(settings), settings.id)
+    return assemble(
         settings.id,
-        policy,
-        terms=Terms(welcome.arms, settings.gamma, settings.epsilon),
+        settings.algorithm,
+        settings.policy(welcome.arms),
+        Terms(welcome.arms, settings.gamma, settings.epsilon),
+        noise=noise_of(settings, incarnation),
+        coins=KeyedCoins(_seed(settings), settings.id),
+        liar=liar,
         incarnation=incarnation,
         trial=counted,
-        liar=_liar(settings) if settings.lies else None,
+        kept=kept,
     )
-    if kept is not None:
-        resume(agent, kept, counted, noise)
-    return agent
-
-
-def _liar(settings: AgentSettings) -> Liar:
-    attack = Attack.parse(settings.attack)
-    purpose = Purpose.RELAY_LIE if attack.on_relay else Purpose.LIE
-    return Liar(attack, settings.contamination, stream(_seed(settings), purpose, settings.id).random)
 
 
 def _seed(settings: AgentSettings) -> int:

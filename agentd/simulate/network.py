@@ -15,10 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from agentd.core.agent import Agent
+from agentd.core.assembly import assemble, seeded_liar
 from agentd.core.chance import Purpose, stream
-from agentd.core.lies import Liar
 from agentd.core.message import Batch
-from agentd.core.policy import make_policy
 from agentd.core.policy.byzantine_ucb import ByzantineUcb
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import SeededLaplace
@@ -45,22 +44,18 @@ class _InFlight:
 
 def make_agent(spec: RunSpec, own: int, *, incarnation: int = 0, trial: int = 0) -> Agent:
     """The agent a run starts with, or one that comes back without its state."""
-    noise = SeededLaplace(spec.seed, own + (incarnation << 32))  # another life, another stream: no draw is used twice
-    policy = make_policy(spec.algorithm_of(own), spec.policy, own, noise, KeyedCoins(spec.seed, own))
-    liar = _liar(spec, own) if own in spec.liars else None
-    return Agent(
+    lies = own in spec.liars
+    return assemble(
         own,
-        policy,
-        terms=Terms(spec.arms.count, spec.gamma, spec.policy.epsilon),
+        spec.algorithm_of(own),
+        spec.policy,
+        Terms(spec.arms.count, spec.gamma, spec.policy.epsilon),
+        noise=SeededLaplace(spec.seed, own + (incarnation << 32)),  # another life, another stream: no draw twice
+        coins=KeyedCoins(spec.seed, own),
+        liar=seeded_liar(spec.attack, spec.policy.contamination, spec.seed, own) if lies else None,
         incarnation=incarnation,
         trial=trial,
-        liar=liar,
     )
-
-
-def _liar(spec: RunSpec, own: int) -> Liar:
-    purpose = Purpose.RELAY_LIE if spec.attack.on_relay else Purpose.LIE
-    return Liar(spec.attack, spec.policy.contamination, stream(spec.seed, purpose, own).random)
 
 
 class InMemoryNetwork:

@@ -24,11 +24,11 @@ from typing import Any
 
 import structlog
 
-from agentd.core.agent import Agent, Turn
+from agentd.core.agent import Turn
+from agentd.core.assembly import assemble
 from agentd.core.grid import UNIT
-from agentd.core.kept import resume
 from agentd.core.message import Batch
-from agentd.core.policy import PolicySettings, make_policy
+from agentd.core.policy import PolicySettings
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import ExactLaplace
 from agentd.core.terms import Terms
@@ -179,11 +179,18 @@ def live(place: Path, algorithm: str, edge: str, passes: int, *, sends_first: bo
     environment, noise = Environment(world, reaper), DeadlyNoise(world, reaper)
     counted = len(environment.arm_of)
     kept = journal.kept
-    policy = make_policy(algorithm, PolicySettings(arms=ARMS, epsilon=settings.epsilon), 1, noise, KeyedCoins(5, 1))
-    agent = Agent(1, policy, terms=Terms(ARMS, 2), trial=counted if kept is None else 0)
     if kept is not None:
         require_up_to_date(kept, counted, str(place))
-        resume(agent, kept, counted, noise)
+    agent = assemble(
+        1,
+        algorithm,
+        PolicySettings(arms=ARMS, epsilon=settings.epsilon),
+        Terms(ARMS, 2),
+        noise=noise,
+        coins=KeyedCoins(5, 1),
+        trial=counted,
+        kept=kept,
+    )
     noise.live = True
     log = structlog.get_logger()
     keeping = (SendsFirst if sends_first else Keeping)(settings, journal, log)

@@ -16,7 +16,7 @@ from agentd.core.grid import UNIT
 from agentd.core.lies import Attack
 from agentd.core.privacy.laplace import ExactLaplace, SeededLaplace
 from agentd.settings import AgentSettings
-from agentd.shell.daemon import _report, assemble
+from agentd.shell.daemon import _report, agent_of
 from agentd.shell.noise import noise_of
 from agentd.wire.codec import encode_environment
 from agentd.wire.environment import EnvironmentMessage, Pull, Refusal, Refused, Report, Welcome
@@ -33,19 +33,19 @@ def welcome(next_trial: int = 1, arms: int = 4) -> Welcome:
 
 class TestAssembly:
     def test_a_new_agent_starts_from_nothing(self) -> None:
-        agent = assemble(settings(gamma=5), welcome())
+        agent = agent_of(settings(gamma=5), welcome())
         assert (agent.own, agent.trial, agent.incarnation, agent.lifetime) == (3, 0, 0, 5)
 
     def test_an_agent_without_its_state_goes_on_under_an_incarnation_that_never_repeats(self) -> None:
         """The trials it has lost: the number grows with every return, and needs no memory."""
-        lives = [assemble(settings(), welcome(next_trial)) for next_trial in (1, 41, 97)]
+        lives = [agent_of(settings(), welcome(next_trial)) for next_trial in (1, 41, 97)]
         assert [(agent.trial, agent.incarnation) for agent in lives] == [(0, 0), (40, 40), (96, 96)]
 
     def test_an_incarnation_that_is_given_is_kept(self) -> None:
-        assert assemble(settings(incarnation=2), welcome(41)).incarnation == 2
+        assert agent_of(settings(incarnation=2), welcome(41)).incarnation == 2
 
     def test_it_has_as_many_arms_as_the_environment_says(self) -> None:
-        agent = assemble(settings(algorithm="coop-ucb"), welcome(arms=7))
+        agent = agent_of(settings(algorithm="coop-ucb"), welcome(arms=7))
         for _ in range(7):
             agent.choose()
             agent.advance(UNIT).committed()
@@ -64,7 +64,7 @@ class TestAssembly:
 
     def test_a_liar_lies_and_others_do_not(self) -> None:
         def told(**changes: object) -> list[int]:
-            agent = assemble(
+            agent = agent_of(
                 settings(algorithm="byzantine-ucb", seed=1, contamination=1.0, attack="point:1", **changes), welcome()
             )
             said = []
@@ -81,14 +81,14 @@ class TestAssembly:
 
 class TestReport:
     def test_it_carries_the_counters_of_agent_and_link(self, make_link: MakeLink) -> None:
-        link, agent = make_link(3, ()), assemble(settings(), welcome(next_trial=6))
+        link, agent = make_link(3, ()), agent_of(settings(), welcome(next_trial=6))
         link.messages, link.bytes = 10, 2000
         link.dropped["topic"] = 2
         assert _report(settings(), agent, link, done=True) == Report(3, 5, 10, 2000, (("topic", 2),), 0, True)
 
     def test_no_peer_can_make_it_break_the_protocol(self, make_link: MakeLink) -> None:
         """A liar's sequence numbers add up to more than the wire can say; this once ended the daemon."""
-        link, agent = make_link(3, ()), assemble(settings(), welcome())
+        link, agent = make_link(3, ()), agent_of(settings(), welcome())
         link.dropped["lost-frames"] = 1 << 60
         for number in range(40):
             link.dropped[f"reason {number} that is longer than it may be"] = 1

@@ -37,6 +37,8 @@ class Algorithm:
     transcript_private: bool
     """Whether all that leaves the agent, not only one field, is private with the ledger's ε."""
     make: Callable[[PolicySettings, int, Noise, Coins], Policy]
+    disjoint: bool = False
+    """Whether each reward enters one release only, which is what its ledger goes by."""
 
 
 _ALL = (
@@ -70,6 +72,7 @@ _ALL = (
         True,
         True,
         Sealed,
+        disjoint=True,
     ),
 )
 

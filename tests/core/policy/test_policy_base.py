@@ -64,6 +64,7 @@ def test_what_is_said_about_an_algorithm_is_what_it_does(name: str) -> None:
     said = policy.body()
     assert (said[0] if said else None) == ALGORITHMS[name].tells
     assert (policy.ledger is not None) == ALGORITHMS[name].noised
+    assert (policy.ledger is not None and policy.ledger.disjoint) == ALGORITHMS[name].disjoint
     assert ALGORITHMS[name].name == name
     assert ALGORITHMS[name].transcript_private == (name == "sealed")  # error 6 of the paper
 

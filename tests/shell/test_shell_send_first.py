@@ -1,0 +1,174 @@
+"""Planted mistakes: loops that send a turn before it is on disk fail at once, or do not type-check."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loopback import RUN
+from structlog.typing import FilteringBoundLogger
+
+from agentd.core.agent import Agent, Turn
+from agentd.core.assembly import assemble
+from agentd.core.grid import UNIT
+from agentd.core.message import Batch
+from agentd.core.policy import PolicySettings
+from agentd.core.privacy.laplace import ExactLaplace
+from agentd.core.terms import Terms
+from agentd.errors import LedgerInDoubt
+from agentd.settings import AgentSettings
+from agentd.shell.drive import Reporter, drive_free, drive_lockstep
+from agentd.shell.keeping import Keeping
+from agentd.shell.ledger_file import inspect
+from agentd.wire.environment import Welcome
+
+ROOT = Path(__file__).parent.parent.parent
+ARMS = 3
+
+
+class Wire:
+    """What a link is to the loops; whatever is published is seen."""
+
+    latest_round = 1 << 20
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, list[Batch]]] = []
+
+    def publish(self, round_: int, batches: Iterable[Batch], *, last: bool = False) -> None:
+        self.seen.append((round_, list(batches)))
+
+    def drain(self) -> list[Batch]:
+        return []
+
+    async def gather(self, round_timeout_s: float, stop: asyncio.Event) -> list[Batch]:
+        return []
+
+
+class Arms:
+    async def pull(self, agent: int, trial: int, arm: int) -> int:
+        return UNIT
+
+
+class Forgets(Keeping):
+    """Keeps nothing, and does not say so."""
+
+    def commit(self, turn: Turn) -> None:
+        pass
+
+
+class SendsFirst(Keeping):
+    """Sends what it is about to write down."""
+
+    wire: Wire
+
+    def commit(self, turn: Turn) -> None:
+        self.wire.publish(turn.trial, turn.outbox())
+        super().commit(turn)
+
+
+def settings(place: Path | None) -> AgentSettings:
+    return AgentSettings(
+        id=1,
+        listen="tcp://127.0.0.1:1",
+        environment="tcp://127.0.0.1:2",
+        state=str(place) if place is not None else None,
+    )
+
+
+def new_agent() -> Agent:
+    noise = ExactLaplace(secrets.token_bytes)
+    return assemble(1, "private-ucb", PolicySettings(arms=ARMS), Terms(ARMS, 2), noise=noise)
+
+
+def joined(kind: type[Keeping], agent: Agent, place: Path | None, log: FilteringBoundLogger) -> Any:
+    keeping = kind.open(settings(place), log)
+    keeping.join(agent, Welcome(RUN, ARMS, 0.0, 1.0, 0, 1))
+    return keeping
+
+
+def drive(clock: str, agent: Agent, wire: Wire, keeping: Keeping | None, log: FilteringBoundLogger) -> Any:
+    around: Any = {"rounds": 5, "stop": asyncio.Event(), "reporter": Reporter(lambda: None, log), "keeping": keeping}
+    link: Any = wire
+    if clock == "lockstep":
+        return drive_lockstep(agent, link, Arms(), round_timeout_s=1.0, **around)
+    return drive_free(agent, link, Arms(), interval_s=1e-6, **around)
+
+
+@pytest.mark.parametrize("clock", ["lockstep", "free"])
+class TestLoops:
+    @pytest.mark.parametrize("kept", [True, False])
+    async def test_a_loop_that_commits_sends_one_frame_per_trial(
+        self, clock: str, kept: bool, tmp_path: Path, log: FilteringBoundLogger
+    ) -> None:
+        agent, wire = new_agent(), Wire()
+        keeping = joined(Keeping, agent, tmp_path if kept else None, log)
+        await drive(clock, agent, wire, keeping, log)
+        keeping.close()
+        assert [(round_, len(batches)) for round_, batches in wire.seen] == [(trial, 1) for trial in range(1, 6)]
+        assert not kept or inspect(tmp_path).trial == 5
+
+    async def test_without_anybody_who_keeps_state_the_loop_itself_says_that_it_may_be_sent(
+        self, clock: str, log: FilteringBoundLogger
+    ) -> None:
+        wire = Wire()
+        await drive(clock, new_agent(), wire, None, log)
+        assert len(wire.seen) == 5
+
+    @pytest.mark.parametrize("fault", [Forgets, SendsFirst])
+    async def test_a_loop_that_sends_first_fails_before_anything_is_sent(
+        self, clock: str, fault: type[Keeping], tmp_path: Path, log: FilteringBoundLogger
+    ) -> None:
+        agent, wire = new_agent(), Wire()
+        keeping = joined(fault, agent, tmp_path, log)
+        keeping.wire = wire
+        with pytest.raises(RuntimeError, match="nothing may be sent after trial 1 before it is committed"):
+            await drive(clock, agent, wire, keeping, log)
+        keeping.close()
+        assert wire.seen == []
+
+    async def test_where_the_disk_refuses_the_commit_the_outbox_stays_closed(
+        self, clock: str, tmp_path: Path, log: FilteringBoundLogger
+    ) -> None:
+        agent, wire = new_agent(), Wire()
+        keeping = joined(Keeping, agent, tmp_path, log)
+        agent.choose()
+        turn = agent.advance(UNIT)
+        keeping._journal._database.execute("PRAGMA query_only = 1")
+        with pytest.raises(LedgerInDoubt, match="nothing of trial 1 was sent"):
+            keeping.commit(turn)
+        with pytest.raises(RuntimeError, match="before it is committed"):
+            await drive(clock, agent, wire, keeping, log)
+        keeping.close()
+        assert wire.seen == []
+
+
+SENDING = """
+from agentd.core.agent import Agent, Turn
+from agentd.shell.link import Link
+
+def send(agent: Agent, turn: Turn, link: Link) -> None:
+    link.publish(turn.trial, {what})
+"""
+
+
+@pytest.mark.system
+def test_what_is_known_of_a_turn_before_its_commit_does_not_type_check_as_something_to_send(tmp_path: Path) -> None:
+    kinds = ("turn.state", "turn.releases", "turn.state.body", "turn", "agent.turn", "agent.outbox()", "turn.outbox()")
+    files = [tmp_path / f"sends_{number}.py" for number in range(len(kinds))]
+    for file, what in zip(files, kinds, strict=True):
+        file.write_text(SENDING.format(what=what))
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--config-file", ROOT / "pyproject.toml", *files],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    refused = {what for file, what in zip(files, kinds, strict=True) if f"{file.name}:6: error" in done.stdout}
+    assert refused == set(kinds[:-1]), done.stdout + done.stderr
