@@ -74,17 +74,47 @@ def rss_mb(process_id: int) -> float:
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
 
-class Peer:
-    """A neighbour made by hand, from plain sockets: it says exactly what a test tells it to say."""
+class Voice:
+    """How a neighbour made by hand speaks: exactly as a test tells it to."""
+
+    def __init__(self, own: int, other: int) -> None:
+        self.own, self.other = own, other
+        self.incarnation = 0
+        self.sequence = 0
+        self.run = RUN
+
+    def say(self, part: bytes) -> None:
+        raise NotImplementedError
+
+    def greet(self, round_: int = 0, **changes: Any) -> None:
+        self.say(sync_topic(self.other) + self.encoded(round_, (), flags=GREETING, **changes))
+
+    def publish(self, round_: int, *batches: Batch, flags: int = 0, **changes: Any) -> None:
+        self.sequence += 1
+        self.say(FRAME_TOPIC + self.encoded(round_, batches, flags=flags, **changes))
+
+    def encoded(self, round_: int, batches: Iterable[Batch], *, flags: int, **changes: Any) -> bytes:
+        fields: dict[str, Any] = {
+            "run": self.run,
+            "sender": self.own,
+            "incarnation": self.incarnation,
+            "sequence": self.sequence,
+            "round": round_,
+            "flags": flags,
+            "batches": tuple(batches),
+            "arms": 2,
+        }
+        return encode_frame(Frame(**(fields | changes)))
+
+
+class Peer(Voice):
+    """A neighbour made by hand, from plain sockets."""
 
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], own: int, other: int, *, listen: str, hears: str
     ) -> None:
-        self.own, self.other = own, other
+        super().__init__(own, other)
         self._hears = hears
-        self.incarnation = 0
-        self.sequence = 0
-        self.run = RUN
         self.subscriptions: list[bytes] = []
         self.xpub = context.socket(zmq.XPUB)
         self.xpub.setsockopt(zmq.XPUB_VERBOSE, 1)
@@ -128,26 +158,6 @@ class Peer:
             while True:
                 self.subscriptions.append(self.xpub.recv(zmq.NOBLOCK))
         return self.subscriptions
-
-    def greet(self, round_: int = 0, **changes: Any) -> None:
-        self.say(sync_topic(self.other) + self.encoded(round_, (), flags=GREETING, **changes))
-
-    def publish(self, round_: int, *batches: Batch, flags: int = 0, **changes: Any) -> None:
-        self.sequence += 1
-        self.say(FRAME_TOPIC + self.encoded(round_, batches, flags=flags, **changes))
-
-    def encoded(self, round_: int, batches: Iterable[Batch], *, flags: int, **changes: Any) -> bytes:
-        fields: dict[str, Any] = {
-            "run": self.run,
-            "sender": self.own,
-            "incarnation": self.incarnation,
-            "sequence": self.sequence,
-            "round": round_,
-            "flags": flags,
-            "batches": tuple(batches),
-            "arms": 2,
-        }
-        return encode_frame(Frame(**(fields | changes)))
 
     def say(self, part: bytes) -> None:
         self.xpub.send(part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ import pytest
 import zmq
 from loopback import RUN, Peer
 from structlog.typing import FilteringBoundLogger
+from virtual_transport import VirtualPeer, VirtualTransport
 
 from agentd.shell.link import Link
 from agentd.shell.logs import open_log
@@ -29,6 +30,9 @@ class MakeLink(Protocol):
 
 class MakePeer(Protocol):
     def __call__(self, own: int, other: int, *, hears: int | None = ...) -> Peer: ...
+
+
+MakeVirtual = Callable[..., Awaitable[tuple[Link, VirtualTransport, list[VirtualPeer]]]]
 
 
 class Addresses:
@@ -99,6 +103,23 @@ def make_link(context: Context, addresses: Addresses, log: FilteringBoundLogger)
     yield make
     for link in made:
         link.close()
+
+
+@pytest.fixture
+def virtual(log: FilteringBoundLogger) -> MakeVirtual:
+    """Makes a link on a clock that is a number, with its transport and neighbours that both sides hear already."""
+
+    async def make(*peers: int) -> tuple[Link, VirtualTransport, list[VirtualPeer]]:
+        transport = VirtualTransport(1, peers)
+        link = Link(transport, own=1, log=log)
+        link.introduce(run=RUN, arms=2, incarnation=0, round_=0)
+        voices = [VirtualPeer(transport, peer) for peer in peers]
+        for voice in voices:
+            voice.join()
+        await link.wait_until_ready(1.0, asyncio.Event(), all_needed=True)
+        return link, transport, voices
+
+    return make
 
 
 @pytest.fixture

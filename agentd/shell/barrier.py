@@ -62,7 +62,7 @@ class Barrier:
             self._answer()
             for neighbour in unheard:
                 self._hear_first(neighbour)
-            await self._transport.pause(pause_s)  # more may come: to be woken for each one is dear in a crowd
+            await self._transport.pause(pause_s, stop)  # more may come: to be woken for each one is dear in a crowd
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     def _line(self, neighbour: Neighbour[Frame]) -> Line:

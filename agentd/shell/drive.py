@@ -77,15 +77,15 @@ async def drive_free(
     keeping: Keeping | None = None,
 ) -> None:
     """Carry the agent through its trials on its own clock; it waits for nobody."""
-    due = time.monotonic()
+    due_s = link.now_s()
     while agent.trial < rounds and not stop.is_set():
         agent.receive(link.drain(), latest_trial=MAX_TRIAL)  # clocks differ: nobody knows how far others can be
         turn = await _pull(agent, bandit, keeping)
         link.publish(agent.trial, turn.outbox(), last=agent.trial == rounds)
         reporter.tick(agent.trial)
-        due = max(due + interval_s, time.monotonic())
+        due_s = max(due_s + interval_s, link.now_s())
         if agent.trial < rounds:
-            await _sleep_until(due, stop)
+            await link.pause(due_s - link.now_s(), stop)
 
 
 async def _pull(agent: Agent, bandit: Bandit, keeping: Keeping | None) -> Turn:
@@ -97,10 +97,3 @@ async def _pull(agent: Agent, bandit: Bandit, keeping: Keeping | None) -> Turn:
     else:
         turn.committed()
     return turn
-
-
-async def _sleep_until(due: float, stop: asyncio.Event) -> None:
-    try:
-        await asyncio.wait_for(stop.wait(), max(0.0, due - time.monotonic()))
-    except TimeoutError:
-        return

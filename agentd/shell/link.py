@@ -57,18 +57,19 @@ class Link:
         self._incarnation = 0
         self._sequence = 0
         self._topic = sync_topic(own)
-        self._now_s = transport.now_s
+        self.now_s = transport.now_s
+        self.pause = transport.pause
         self._lines: dict[int, Line] = dict(transport.lines)
         self._expected: dict[int, Expectation | None] = dict.fromkeys(self._lines)
         """The next frame of each neighbour, if it goes on as it did in the last round."""
         self._heads = HeadReader()
         self._faults: FaultWatch | None = None
-        self._breathe_at = self._now_s()
+        self._breathe_at = self.now_s()
         self.messages = 0
         """Messages sent, each once per neighbour."""
         self.bytes = 0
         self.dropped: Counter[str] = Counter()
-        self.rounds: Rounds[Frame] = Rounds(self._lines, now_s=self._now_s(), dropped=self.dropped)
+        self.rounds: Rounds[Frame] = Rounds(self._lines, now_s=self.now_s(), dropped=self.dropped)
 
     @property
     def round(self) -> int:
@@ -129,7 +130,7 @@ class Link:
             if parts := self._late_parts(neighbour):
                 self._read(parts)
                 rounds.returned(neighbour)
-        rounds.wait(self._now_s(), timeout_s)
+        rounds.wait(self.now_s(), timeout_s)
         self._carry_out()
         while rounds.waiting and not stop.is_set():
             parts = await self._next_parts(rounds.waiting, stop)
@@ -137,7 +138,7 @@ class Link:
                 await self._breathe()
                 return [batch]
             self._read(parts)
-            rounds.tick(self._now_s())
+            rounds.tick(self.now_s())
             self._carry_out()
         await self._breathe()
         return together(rounds.take())
@@ -148,7 +149,7 @@ class Link:
         for neighbour in self.rounds.everybody:
             parts = self._late_parts(neighbour)
             self._read(parts, hold=False)
-            self.rounds.listened(neighbour, heard=bool(parts), now_s=self._now_s())
+            self.rounds.listened(neighbour, heard=bool(parts), now_s=self.now_s())
         self._carry_out()
         return together(self.rounds.take())
 
@@ -163,7 +164,7 @@ class Link:
                 self.dropped[fault.reason] += 1
                 continue
             if subscription is not None:
-                self.rounds.subscription(subscription.subscriber, joined=subscription.joined, now_s=self._now_s())
+                self.rounds.subscription(subscription.subscriber, joined=subscription.joined, now_s=self.now_s())
                 self._carry_out()
 
     def close(self) -> None:
@@ -213,10 +214,10 @@ class Link:
 
     async def _wait_for(self, line: Line, stop: asyncio.Event) -> bytes | None:
         """The next part of a neighbour that let a slice pass, or None when the time is over."""
-        while self._now_s() < self.rounds.deadline_s and not stop.is_set():
+        while self.now_s() < self.rounds.deadline_s and not stop.is_set():
             await asyncio.sleep(0)  # a slice is over: let signals in
             self.greet_subscribers()
-            self.rounds.tell_of_delay(self._now_s())
+            self.rounds.tell_of_delay(self.now_s())
             self._carry_out()
             if (part := line.receive(wait=True)) is not None:
                 return part
@@ -224,7 +225,7 @@ class Link:
 
     async def _breathe(self) -> None:
         """Let the event loop run now and then, for signals; in every round it would cost as much as the frames."""
-        now = self._now_s()
+        now = self.now_s()
         if now >= self._breathe_at:
             self._breathe_at = now + BREATHE_EVERY_S
             await asyncio.sleep(0)

@@ -7,6 +7,7 @@ neighbour that is heard, so that the sender of a frame is known.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -71,8 +72,8 @@ class Transport(Protocol):
         """Wait, a slice of time at most, for a subscription or for something on these lines."""
         ...
 
-    async def pause(self, seconds: float) -> None:
-        """Let time pass."""
+    async def pause(self, seconds: float, stop: asyncio.Event) -> None:
+        """Let time pass, unless told to stop."""
         ...
 
     def close(self) -> None:
@@ -149,9 +150,10 @@ class ZmqTransport:
             sockets.append(line.socket)
         zmq.select(sockets, [], [], SLICE_MS / 1000)
 
-    async def pause(self, seconds: float) -> None:
-        """Let time pass."""
-        await asyncio.sleep(seconds)
+    async def pause(self, seconds: float, stop: asyncio.Event) -> None:
+        """Let time pass, unless told to stop."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), seconds)
 
     def close(self) -> None:
         """Let the last frame leave and close."""

@@ -1,7 +1,7 @@
-"""Fixtures on real sockets."""
+"""Fixtures on real sockets, and on a clock that is a number."""
 
 from __future__ import annotations
 
-from loopback_fixtures import addresses, context, keep, log, log_file, make_link, make_peer, stop
+from loopback_fixtures import addresses, context, keep, log, log_file, make_link, make_peer, stop, virtual
 
-__all__ = ["addresses", "context", "keep", "log", "log_file", "make_link", "make_peer", "stop"]
+__all__ = ["addresses", "context", "keep", "log", "log_file", "make_link", "make_peer", "stop", "virtual"]

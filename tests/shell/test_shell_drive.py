@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from loopback import LONG_S, Peer, arrived, events, ready, said
-from loopback_fixtures import MakeLink, MakePeer
+from loopback_fixtures import MakeLink, MakePeer, MakeVirtual
 from small_runs import sample, samples
 from structlog.typing import FilteringBoundLogger
 
@@ -23,16 +22,14 @@ from agentd.shell.drive import Reporter, drive_free, drive_lockstep
 
 
 class Arms:
-    """Arm 0 pays, arm 1 does not; remembers who pulled what and when."""
+    """Arm 0 pays, arm 1 does not; remembers who pulled what."""
 
     def __init__(self, after: Callable[[int], None] | None = None) -> None:
         self.pulls: list[tuple[int, int, int]] = []
-        self.at: list[float] = []
         self._after = after or (lambda _trial: None)
 
     async def pull(self, agent: int, trial: int, arm: int) -> int:
         self.pulls.append((agent, trial, arm))
-        self.at.append(time.monotonic())
         self._after(trial)
         return UNIT if arm == 0 else 0
 
@@ -90,23 +87,28 @@ class TestLockstep:
 
 class TestOwnClock:
     async def test_pulls_are_an_interval_apart_and_the_end_waits_for_no_more(
-        self, make_link: MakeLink, stop: asyncio.Event, reporter: Reporter
+        self, virtual: MakeVirtual, stop: asyncio.Event, reporter: Reporter
     ) -> None:
-        interval_s = 1.0  # long enough that a busy machine does not take most of it by itself
-        arms, started = Arms(), time.monotonic()
-        await drive_free(
-            an_agent(), make_link(1, ()), arms, rounds=3, interval_s=interval_s, stop=stop, reporter=reporter
-        )
-        ended = time.monotonic()
-        assert arms.at[-1] - started >= 2 * interval_s - 0.01
-        assert ended - arms.at[-1] < 0.75 * interval_s
+        link, transport, _ = await virtual()
+        at: list[float] = []
+        arms = Arms(after=lambda _trial: at.append(transport.now_s()))
+        await drive_free(an_agent(), link, arms, rounds=3, interval_s=1.0, stop=stop, reporter=reporter)
+        assert at == [0.0, 1.0, 2.0]
+        assert transport.now_s() == 2.0
 
     async def test_time_that_a_pull_took_is_not_made_up_for_by_a_burst(
-        self, make_link: MakeLink, stop: asyncio.Event, reporter: Reporter
+        self, virtual: MakeVirtual, stop: asyncio.Event, reporter: Reporter
     ) -> None:
-        arms = Arms(after=lambda trial: time.sleep(0.7) if trial == 1 else None)
-        await drive_free(an_agent(), make_link(1, ()), arms, rounds=4, interval_s=0.2, stop=stop, reporter=reporter)
-        assert arms.at[3] - arms.at[1] > 0.1
+        link, transport, _ = await virtual()
+        at: list[float] = []
+
+        def take_long_once(trial: int) -> None:
+            transport.pass_time(3.5 if trial == 1 else 0.0, lambda: False)
+            at.append(transport.now_s())
+
+        arms = Arms(after=take_long_once)
+        await drive_free(an_agent(), link, arms, rounds=4, interval_s=1.0, stop=stop, reporter=reporter)
+        assert at == [3.5, 3.5, 4.5, 5.5]
 
     async def test_it_hears_neighbours_that_are_ahead(
         self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event, reporter: Reporter
@@ -126,7 +128,7 @@ class TestOwnClock:
     async def test_being_told_to_stop_ends_the_interval(
         self, make_link: MakeLink, stop: asyncio.Event, reporter: Reporter
     ) -> None:
-        asyncio.get_running_loop().call_later(0.1, stop.set)
+        asyncio.get_running_loop().call_soon(stop.set)
         driving = drive_free(
             an_agent(), make_link(1, ()), Arms(), rounds=9, interval_s=LONG_S, stop=stop, reporter=reporter
         )

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
 from loopback import LONG_S, RUN, SOON_S, about_to_greet, arrived, events, hears_us, ready, said, until
-from loopback_fixtures import Addresses, MakeLink, MakePeer
+from loopback_fixtures import MakeLink, MakePeer, MakeVirtual
 from small_runs import sample, samples
 
 from agentd.shell.sockets import SLICE_MS
 from agentd.wire.codec import encode_frame
 from agentd.wire.frame import GOODBYE, MAX_FRAME_BYTES, Frame
+from agentd.wire.topics import sync_topic
 
 
 class TestGather:
@@ -65,120 +65,112 @@ class TestGather:
         assert said(await link.gather(SOON_S, stop)) == [(2, 1)]
 
     async def test_a_missing_neighbour_costs_one_timeout_once_and_is_logged_once(
-        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event, log_file: Path, addresses: Addresses
+        self, virtual: MakeVirtual, stop: asyncio.Event, log_file: Path
     ) -> None:
-        link, dumb, fine = make_link(1, (2, 3)), make_peer(2, 1), make_peer(3, 1)
-        await ready(link, dumb, fine)
-        timeout_s = 2.0  # long enough that a busy machine does not take half of it by itself
+        link, transport, (_dumb, fine) = await virtual(2, 3)
         took: list[float] = []
         for round_ in range(1, 6):
             fine.publish(round_, samples(sample(3, round_)))
-            arrived(link, fine)
             link.publish(round_, ())
-            started = time.monotonic()
-            assert said(await link.gather(timeout_s, stop)) == [(3, round_)]
-            took.append(time.monotonic() - started)
-        assert timeout_s <= took[0] < 1.5 * timeout_s
-        assert max(took[1:]) < timeout_s / 2
+            started_s = transport.now_s()
+            assert said(await link.gather(2.0, stop)) == [(3, round_)]
+            took.append(transport.now_s() - started_s)
+        assert took == pytest.approx([2.0, 0.0, 0.0, 0.0, 0.0])
         (line,) = events(log_file, "neighbour down")
-        assert (line["neighbour"], line["address"], line["round"]) == (2, addresses[2], 1)
+        assert (line["neighbour"], line["address"], line["round"]) == (2, "virtual://2", 1)
         assert (link.missed, link.dropped["missed-rounds"], link.down) == (1, 1, [2])
 
     async def test_many_missing_neighbours_cost_one_timeout_too(
-        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event
+        self, virtual: MakeVirtual, stop: asyncio.Event
     ) -> None:
-        others = tuple(range(2, 22))
-        link = make_link(1, others)
-        await ready(link, *(make_peer(other, 1) for other in others))
+        others = range(2, 22)
+        link, transport, _ = await virtual(*others)
+        started_s = transport.now_s()
         link.publish(1, ())
-        started = time.monotonic()
-        assert await link.gather(SOON_S, stop) == []
-        assert time.monotonic() - started < len(others) * SLICE_MS / 1000 / 2, "each was given a slice of its own"
+        assert await link.gather(2.0, stop) == []
+        assert transport.now_s() - started_s == pytest.approx(2.0), "each was given a slice of its own"
         assert link.down == list(others)
 
     async def test_who_waits_for_long_tells_its_neighbours_that_it_is_held_up(
-        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event
+        self, virtual: MakeVirtual, stop: asyncio.Event
     ) -> None:
-        link, dumb, fine = make_link(1, (2, 3)), make_peer(2, 1), make_peer(3, 1)
-        await ready(link, dumb, fine)
+        link, transport, (_dumb, fine) = await virtual(2, 3)
         fine.publish(1)
         link.publish(1, ())
+        started_s = transport.now_s()
         await link.gather(1.0, stop)
-        for peer in (dumb, fine):
-            heard = [peer.hear() for _ in range(3)]
-            assert [(frame.greeting, frame.round, frame.sequence) for frame in heard[1:]] == [
-                (False, 1, 1),
-                (True, 1, 1),
-            ]
+        for peer in (2, 3):
+            told_s, greeting = transport.frames(sync_topic(peer))[-1]
+            assert 0.5 <= told_s - started_s <= 0.5 + SLICE_MS / 1000
+            assert (greeting.greeting, greeting.round, greeting.sequence) == (True, 1, 1)
+        assert [frame.round for _, frame in transport.frames()] == [1]
 
     async def test_who_is_held_up_is_given_half_of_the_time_more(
-        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event
+        self, virtual: MakeVirtual, stop: asyncio.Event
     ) -> None:
-        link, peer, dumb = make_link(1, (2, 3)), make_peer(2, 1), make_peer(3, 1)
-        await ready(link, peer, dumb)
+        link, transport, (peer, _dumb) = await virtual(2, 3)
         peer.greet()
-        timeout_s = 4.0
-        asyncio.get_running_loop().call_later(timeout_s + 0.3, peer.publish, 1, samples(sample(2, 1)))
+        transport.at(transport.now_s() + 5.9, lambda: peer.publish(1, samples(sample(2, 1))))
         link.publish(1, ())
-        assert said(await link.gather(timeout_s, stop)) == [(2, 1)]
+        assert said(await link.gather(4.0, stop)) == [(2, 1)]
         assert link.down == [3]
 
     async def test_who_only_says_that_it_is_held_up_is_not_waited_for_without_end(
-        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event
+        self, virtual: MakeVirtual, stop: asyncio.Event
     ) -> None:
-        link, peer = make_link(1, (2,)), make_peer(2, 1)
-        await ready(link, peer)
-        for _ in range(50):
-            peer.greet()
-        arrived(link, peer)
+        link, transport, (peer,) = await virtual(2)
+        for tenth in range(100):
+            transport.at(transport.now_s() + tenth / 10, peer.greet)
         link.publish(1, ())
-        started = time.monotonic()
+        started_s = transport.now_s()
         assert await link.gather(2.0, stop) == []
-        assert 3.0 <= time.monotonic() - started < 5.0
+        assert 3.0 <= transport.now_s() - started_s <= 3.0 + SLICE_MS / 1000
         assert link.down == [2]
 
     async def test_who_comes_back_is_waited_for_only_after_it_has_caught_up(
-        self,
-        make_link: MakeLink,
-        make_peer: MakePeer,
-        stop: asyncio.Event,
-        log_file: Path,
-        monkeypatch: pytest.MonkeyPatch,
+        self, virtual: MakeVirtual, stop: asyncio.Event, log_file: Path
     ) -> None:
-        monkeypatch.setattr("agentd.core.rounds.RECONNECT_EVERY_S", LONG_S)  # it would lose what is under way
-        link, peer = make_link(1, (2,)), make_peer(2, 1)
-        await ready(link, peer)
+        link, transport, (peer,) = await virtual(2)
         for round_ in range(1, 10):
             link.publish(round_, ())
             await link.gather(SOON_S, stop)
         peer.publish(7, samples(sample(2, 7)))
-        arrived(link, peer)
         link.publish(10, ())
         assert said(await link.gather(LONG_S, stop)) == [(2, 7)]  # used, but two rounds behind: not waited for
         assert link.down == [2]
         assert not events(log_file, "neighbour back")
         peer.publish(10)
-        arrived(link, peer)
         link.publish(11, ())
-        asyncio.get_running_loop().call_soon(peer.publish, 11, samples(sample(2, 11)))
+        transport.at(transport.now_s() + 1.0, lambda: peer.publish(11, samples(sample(2, 11))))
         assert said(await link.gather(LONG_S, stop)) == [(2, 11)]  # one round behind: waited for
         assert link.down == []
         (line,) = events(log_file, "neighbour back")
         assert (line["neighbour"], line["round"]) == (2, 11)
 
-    async def test_goodbye_ends_the_waiting_at_once(
-        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event, log_file: Path
+    async def test_who_is_down_is_connected_to_anew_every_other_second(
+        self, virtual: MakeVirtual, stop: asyncio.Event
     ) -> None:
-        link, peer = make_link(1, (2,)), make_peer(2, 1)
-        await ready(link, peer)
+        link, transport, _ = await virtual(2)
+        reconnected: list[int] = []
+        for round_ in range(1, 12):
+            link.publish(round_, ())
+            await link.gather(0.2, stop)
+            transport.pass_time(0.55, lambda: False)
+            reconnected.append(transport.lines[2].reconnected)
+        assert reconnected == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2]
+
+    async def test_goodbye_ends_the_waiting_at_once(
+        self, virtual: MakeVirtual, stop: asyncio.Event, log_file: Path
+    ) -> None:
+        link, transport, (peer,) = await virtual(2)
         peer.publish(1, samples(sample(2, 1)))
         peer.publish(1, flags=GOODBYE)
+        started_s = transport.now_s()
         heard = []
         for round_ in (1, 2, 3):
             link.publish(round_, ())
-            started = time.monotonic()
             heard.append(said(await link.gather(LONG_S, stop)))
-            assert time.monotonic() - started < LONG_S / 2
+        assert transport.now_s() == started_s
         assert heard == [[(2, 1)], [], []]
         assert link.down == []  # it left on purpose
         assert not events(log_file, "neighbour down")
@@ -200,9 +192,7 @@ class TestGather:
         await ready(link, peer)
         link.publish(1, ())
         asyncio.get_running_loop().call_soon(stop.set)
-        started = time.monotonic()
-        await link.gather(LONG_S, stop)
-        assert time.monotonic() - started < LONG_S / 2
+        await asyncio.wait_for(link.gather(LONG_S, stop), LONG_S / 2)
         assert link.missed == 0
 
     async def test_without_neighbours_a_round_is_complete_at_once(
