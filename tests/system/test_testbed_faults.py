@@ -117,15 +117,19 @@ def test_an_environment_that_is_killed_and_started_again_counts_every_pull_once(
     assert (place / "pulls.journal").stat().st_size == 32 + 16 * agents * rounds
 
 
-GAMMAS = {name: ("1", "2", "full") if algorithm.tells else ("2",) for name, algorithm in ALGORITHMS.items()}
+GAMMAS = ("1", "2", "full")
+ONCE = [(name, gamma, "4") for name in ALGORITHMS for gamma in (GAMMAS if ALGORITHMS[name].tells else ("2",))]
 """Where nobody tells anybody anything, γ makes no difference."""
+ALL = [(name, gamma, seed) for name in ALGORITHMS for gamma in GAMMAS for seed in ("1", "2", "3")]
 
 
-@pytest.mark.parametrize(("algorithm", "gamma"), [(name, gamma) for name in GAMMAS for gamma in GAMMAS[name]])
+@pytest.mark.parametrize(
+    ("algorithm", "gamma", "seed"), [*ONCE, *(pytest.param(*each, marks=pytest.mark.long) for each in ALL)]
+)
 def test_every_algorithm_pulls_the_same_arms_over_the_wire_as_in_both_engines(
-    algorithm: str, gamma: str, place: Path, tmp_path: Path
+    algorithm: str, gamma: str, seed: str, place: Path, tmp_path: Path
 ) -> None:
-    flags = ("--agents", "12", "--edge-probability", "0.3", "--rounds", "200", "--gamma", gamma, "--seed", "4")
+    flags = ("--agents", "12", "--edge-probability", "0.3", "--rounds", "200", "--gamma", gamma, "--seed", seed)
     agentd_json("up", *flags, *PATIENT, "--algorithm", algorithm, "--run-dir", str(place))
     over_the_wire = (place / "pulls.npz").read_bytes()
     for engine in ("agents", "vector"):

@@ -27,7 +27,6 @@ from running_testbeds import (
 )
 
 from agentd.commands.scenario import make_scenario
-from agentd.core.policy import ALGORITHMS
 from agentd.settings import TestbedSettings
 from deploy import ports
 from deploy.control import kill_agent, restart_agent
@@ -74,24 +73,6 @@ def test_a_seeded_testbed_does_to_the_bit_what_the_simulation_does(algorithm: st
     assert read_json(place / "summary.json") == {key: value for key, value in run.items() if key != "run_dir"}
     assert {path.name for path in (place / "logs").glob("agent-*.jsonl")} == {f"agent-{i}.jsonl" for i in range(5)}
     assert nothing_runs(pids_of(place))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", ["1", "2", "3"])
-@pytest.mark.parametrize("gamma", ["1", "2", "full"])
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_testbed_and_both_engines_write_the_same_pulls_byte_for_byte(
-    algorithm: str, gamma: str, seed: str, place: Path, tmp_path: Path
-) -> None:
-    flags = ("--agents", "12", "--rounds", "200", "--algorithm", algorithm, "--gamma", gamma, "--seed", seed)
-    run = agentd_json("up", *flags, *PATIENT, "--run-dir", str(place))
-    assert (run["interrupted"], run["agents_lost"], run["failure"]) == (False, [], "")
-    for engine in ("agents", "vector"):
-        simulated = tmp_path / engine
-        summary = agentd_json("simulate", *flags, "--engine", engine, "--run-dir", str(simulated))
-        assert (simulated / "pulls.npz").read_bytes() == (place / "pulls.npz").read_bytes()
-        for figure in ("group_regret", "messages", "privacy", "dropped", "gamma", "diameter", "seed"):
-            assert run[figure] == summary[figure], (engine, figure)
 
 
 def test_noise_without_a_seed_is_another_each_time_and_said_to_be_private(place: Path, tmp_path: Path) -> None:
