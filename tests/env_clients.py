@@ -6,8 +6,7 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,14 +90,6 @@ def receive(socket: zmq.Socket[bytes], within_s: float = PATIENCE_S) -> Environm
 def ask(socket: zmq.Socket[bytes], request: Request) -> EnvironmentMessage:
     send(socket, request)
     return receive(socket)
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    """Wait for evidence."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, "it never happened"
-        time.sleep(0.01)
 
 
 def log_events(path: Path) -> list[str]:

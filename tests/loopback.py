@@ -7,13 +7,13 @@ import json
 import random
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import zmq
+from evidence import until
 
 from agentd.core.message import Batch
 from agentd.core.rounds import Standing
@@ -31,17 +31,7 @@ LONG_S = 60.0
 SOON_S = 0.25
 """A round timeout for rounds that are meant to run into it."""
 
-Found = TypeVar("Found")
 Answer = Callable[[EnvironmentMessage], Iterable[EnvironmentMessage | bytes]]
-
-
-def until(look: Callable[[], Found], within_s: float = LONG_S) -> Found:
-    """What `look` finds, as soon as it finds something."""
-    deadline = time.monotonic() + within_s
-    while not (found := look()):
-        assert time.monotonic() < deadline, f"no evidence within {within_s:g} s"
-        time.sleep(0.005)
-    return found
 
 
 def free_address() -> str:

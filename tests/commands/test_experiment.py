@@ -9,13 +9,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from evidence import until
 
 from agentd.cli import main
 from agentd.commands import experiment as command
@@ -296,19 +296,15 @@ def test_ctrl_c_on_a_terminal_leaves_no_process_behind(tmp_path: Path) -> None:
         start_new_session=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    while not list(tmp_path.glob("parts/*.npz")):  # pytest's own limit guards this
-        assert process.poll() is None
-        time.sleep(0.02)
+    until(lambda: list(tmp_path.glob("parts/*.npz")) or process.poll() is not None)
+    assert process.poll() is None
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert [line for line in err.splitlines() if " of " not in line] == [
         f"interrupted: what is done is kept in {tmp_path / 'parts'}; the same command goes on there"
     ]
-    deadline = time.monotonic() + 60
-    while living := session_members(process.pid):
-        assert time.monotonic() < deadline, living
-        time.sleep(0.02)
+    until(lambda: not session_members(process.pid))
     assert not list(tmp_path.glob("parts/*.new"))
 
 

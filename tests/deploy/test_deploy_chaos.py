@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from evidence import until
 from hypothesis import given
 from hypothesis import strategies as st
-from loopback import until
 
 from agentd.cli import cli
 from agentd.errors import AgentdError, ConfigurationError, SettingsError

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import zmq
-from env_clients import PATIENCE_S, Served, ask, dealers, environment_process, eventually, log_events, send, serving
+from env_clients import PATIENCE_S, Served, ask, dealers, environment_process, log_events, send, serving
+from evidence import until
 from loopback import free_address
 
 from agentd.environment.arms import Arms, uniforms
@@ -68,11 +68,14 @@ class StubbornAgents:
             assert isinstance(reply, Refused | Ping), reply
 
     def pull_until(self, trial: int) -> None:
-        deadline_s = time.monotonic() + PATIENCE_S
-        while min(map(len, self.rewards)) < trial:
-            assert time.monotonic() < deadline_s, "no progress"
-            self.ask()
-            self.listen(0.05)
+        until(lambda: self.have_pulled(trial) or self.try_again())
+
+    def have_pulled(self, trial: int) -> bool:
+        return min(map(len, self.rewards)) >= trial
+
+    def try_again(self) -> None:
+        self.ask()
+        self.listen(0.05)
 
 
 def read_pulls(directory: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -150,7 +153,7 @@ def test_a_second_sigterm_ends_it_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pulls.npz.new")  # writing the results waits for a reader who never comes
     with serving(*flags_for(tmp_path)) as served:
         served.process.send_signal(signal.SIGTERM)
-        eventually(lambda: "ending" in log_events(tmp_path / "logs" / "environment.jsonl"))
+        until(lambda: "ending" in log_events(tmp_path / "logs" / "environment.jsonl"))
         assert served.process.poll() is None
         assert served.end(signal.SIGTERM) == -signal.SIGTERM
 
@@ -176,10 +179,10 @@ def test_ending_by_itself_it_is_not_kept_from_it_by_a_sigterm(tmp_path: Path) ->
     with serving(*flags_for(tmp_path, "--until-done")) as served, dealers(served.address, AGENTS) as sockets:
         report_done(served, sockets)
         log = tmp_path / "logs" / "environment.jsonl"
-        eventually(lambda: "ending" in log_events(log))
+        until(lambda: "ending" in log_events(log))
         served.process.send_signal(signal.SIGTERM)
         (tmp_path / "pulls.npz.new").read_bytes()  # the reader comes: it goes on instead of having died
-        eventually((tmp_path / "regret.csv").exists)
+        until((tmp_path / "regret.csv").exists)
         assert served.process.wait(PATIENCE_S) == 0
 
 
@@ -187,7 +190,7 @@ def test_status_is_kept_while_it_runs(tmp_path: Path) -> None:
     with serving(*flags_for(tmp_path)) as served, dealers(served.address) as [socket]:
         assert json.loads((tmp_path / "status.json").read_text())["address"] == served.address
         ask(socket, Pull(1, 1, 0))
-        eventually(lambda: json.loads((tmp_path / "status.json").read_text())["pulls"] == 1)
+        until(lambda: json.loads((tmp_path / "status.json").read_text())["pulls"] == 1)
 
 
 def test_a_second_service_in_the_same_directory_is_refused_and_the_first_unharmed(tmp_path: Path) -> None:

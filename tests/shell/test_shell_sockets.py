@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
@@ -110,7 +109,7 @@ def test_a_socket_that_could_not_be_used_does_not_keep_the_context_open() -> Non
     context.term()
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(LONG_S / 2)
 def test_the_end_never_hangs_on_what_nobody_reads(addresses: Addresses) -> None:
     context: Context = zmq.Context()
     out = publisher(context, addresses[1])
@@ -120,11 +119,9 @@ def test_the_end_never_hangs_on_what_nobody_reads(addresses: Addresses) -> None:
     for _ in range(1000):
         out.send(FRAME_TOPIC + bytes(1000))
         asked.send(b"is anybody there?", zmq.NOBLOCK)
-    started = time.monotonic()
     for made in (deaf, asked, out):
         made.close()
     context.term()
-    assert time.monotonic() - started < LONG_S / 2
 
 
 @pytest.mark.timeout(60)

@@ -6,9 +6,10 @@ import math
 import os
 import shutil
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -412,20 +413,32 @@ def test_a_worker_that_dies_is_reported_with_the_cure() -> None:
 
 
 @pytest.mark.system
-def test_an_interrupt_after_a_task_was_handed_over_ends_the_pool_in_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_after_a_task_was_handed_over_ends_the_pool_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pool's thread, busy with a result, has not yet passed the task on; should it stumble, pytest tells."""
-    read = tmp_path / "read"
+    begun, last_task = threading.Event(), threading.Event()
+    pool = import_module("joblib.externals.loky").ProcessPoolExecutor
+    really_submit = pool.submit
+
+    def submit(*given: Any) -> Any:
+        future = really_submit(*given)
+        if given[1] is int:  # what the end waits for
+            last_task.set()
+        return future
+
+    def read() -> None:
+        begun.set()
+        last_task.wait(0.3)
+
+    monkeypatch.setattr(pool, "submit", submit)
+    monkeypatch.setattr(parallel, "read_long", read, raising=False)
 
     class LongResult:
         def __reduce__(self) -> tuple[Any, ...]:
-            return exec, (f"import pathlib, time; pathlib.Path({str(read)!r}).touch(); time.sleep(0.3)",)
+            return exec, ("import agentd.simulate.parallel as here; here.read_long()",)
 
     def tasks() -> Iterator[Any]:
         yield None, []
-        while not read.exists():
-            time.sleep(0.01)
+        assert begun.wait(60)
         yield None, []
         raise KeyboardInterrupt
 

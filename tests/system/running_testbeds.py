@@ -1,4 +1,4 @@
-"""Helpers of the system tests: agentd as a person runs it, and waiting for evidence instead of for time."""
+"""Helpers of the system tests: agentd as a person runs it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-AGENTD = [sys.executable, "-m", "agentd"]
-PATIENCE_S = 120.0
-"""Longer than anything takes, even on a machine that is busy with other tests."""
+from evidence import PATIENCE_S
 
+AGENTD = [sys.executable, "-m", "agentd"]
 PATIENT = ("--round-timeout", "60")
 """On a busy machine a round may take long; one that goes on without a neighbour is no longer the simulation's."""
 
@@ -30,15 +27,6 @@ CONTRACT = {
     "logs",
 }
 """What every run directory of a testbed holds."""
-
-
-def until(happened: Callable[[], Any]) -> Any:
-    """Look until something is so; what it was. Fails when it never is."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := happened()):
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.05)
-    return found
 
 
 def agentd(*args: str, code: int | None = 0, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from container_image import PATIENCE_S, image_or_skip
-from running_testbeds import agentd, agentd_json, read_json, until
+from evidence import until
+from running_testbeds import agentd, agentd_json, read_json
 
 from agentd.cli import cli
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 from container_image import docker_or_skip
-from running_testbeds import CONTRACT, PATIENCE_S, PATIENT, agentd, agentd_json, read_json, start, until
+from evidence import until
+from running_testbeds import CONTRACT, PATIENCE_S, PATIENT, agentd, agentd_json, read_json, start
 
 from agentd.commands.scenario import make_scenario
 from agentd.settings import TestbedSettings

@@ -8,7 +8,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from running_testbeds import PATIENCE_S, agentd, agentd_json, nothing_runs, pids_of, read_json, start, until
+from evidence import until
+from running_testbeds import PATIENCE_S, agentd, agentd_json, nothing_runs, pids_of, read_json, start
 
 pytestmark = pytest.mark.system
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 from container_image import docker_or_skip
+from evidence import until
 from image_leaks import added_certificates, certificates_in, files_of, private_hosts
-from running_testbeds import agentd, until
+from running_testbeds import agentd
 
 from agentd import __version__
 from deploy.docker import Docker

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import zmq
 from agentd_processes import Process, agent_arguments
-from loopback import LONG_S, Peer, StandIn, events, free_address, until
+from evidence import until
+from loopback import LONG_S, Peer, StandIn, events, free_address
 from loopback_fixtures import Context
 
 from agentd.core.message import Kind

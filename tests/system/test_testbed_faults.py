@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from running_testbeds import PATIENT, agentd, agentd_json, read_json, start, until
+from evidence import until
+from running_testbeds import PATIENT, agentd, agentd_json, read_json, start
 
 from agentd.core.policy import ALGORITHMS
 from deploy.control import ask, kill_agent, restart_agent
@@ -24,6 +24,8 @@ AGENTS = 20
 ROUNDS = 1500
 FLAGS = ("--agents", str(AGENTS), "--edge-probability", "0.3", "--rounds", str(ROUNDS), "--round-timeout", "2")
 REJOIN_S = 5.0
+LONG_GONE = 600
+"""Rounds without somebody: more than ten seconds of them, and fewer than there are."""
 
 
 @pytest.fixture(autouse=True)
@@ -89,12 +91,9 @@ def test_an_agent_that_is_paused_catches_up(place: Path) -> None:
     with start("up", *FLAGS, "--algorithm", "coop-ucb", "--run-dir", str(place), "--json") as process:
         until(lambda: trial_of(place, 0) > 5)
         os.kill(pid_of(place, 4), signal.SIGSTOP)
-        stopped = time.monotonic()
         behind = trial_of(place, 4)
-        until(lambda: trial_of(place, 0) > behind + 10)  # the others go on
-        while time.monotonic() < stopped + 10.0:
-            assert process.poll() is None or trial_of(place, 0) == ROUNDS
-            time.sleep(0.05)
+        until(lambda: trial_of(place, 0) > behind + LONG_GONE)  # the others go on
+        assert process.poll() is None
         os.kill(pid_of(place, 4), signal.SIGCONT)
         out, _ = process.communicate(timeout=240)
     assert json.loads(out)["agents_lost"] == []

@@ -13,18 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from running_testbeds import (
-    CONTRACT,
-    PATIENCE_S,
-    PATIENT,
-    agentd,
-    agentd_json,
-    nothing_runs,
-    pids_of,
-    read_json,
-    start,
-    until,
-)
+from evidence import until
+from running_testbeds import CONTRACT, PATIENCE_S, PATIENT, agentd, agentd_json, nothing_runs, pids_of, read_json, start
 
 from agentd.commands.scenario import make_scenario
 from agentd.settings import TestbedSettings
