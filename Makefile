@@ -7,7 +7,7 @@ export OPENBLAS_NUM_THREADS := 1
 # Many tests wait for processes, containers and timeouts, so there are more workers than cores.
 WORKERS ?= $(shell echo $$((1 + $$(nproc))))
 # What needs no process, no container and no socket.
-PURE := $(addprefix tests/,core wire topology properties scenarios simulate test_architecture.py test_settings.py) \
+PURE := $(addprefix tests/,core wire topology properties scenarios simulate test_architecture.py test_architecture_page.py test_settings.py) \
 	$(addprefix tests/environment/test_,arms.py bandit.py regret.py)
 
 .PHONY: demo quick test test-long lint format bench clean help

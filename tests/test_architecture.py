@@ -64,7 +64,8 @@ def imports_of(path: Path) -> list[str]:
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: write imports in full"
-            names.append(node.module or "")
+            of_agentd = [f"agentd.{alias.name}" for alias in node.names] if node.module == "agentd" else []
+            names += of_agentd or [node.module or ""]
     return names
 
 
