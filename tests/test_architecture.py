@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 from pathlib import Path
 
 import click
@@ -133,3 +134,21 @@ def test_the_core_draws_nothing_from_numpys_global_generator() -> None:
 def test_every_verb_of_the_command_line_exists(verb: str) -> None:
     module, _, name = VERBS[verb][0].partition(":")
     assert isinstance(getattr(importlib.import_module(module), name), click.Command)
+
+
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+CLOCK = re.compile(r"\btime\.(?:monotonic|time|perf_counter|process_time|thread_time)(?:_ns)?\b|\bdatetime\.now\b")
+SLEEP = re.compile(r"\bsleep\((?!0\))")
+READERS = {
+    "evidence.py",  # for all others
+    "test_import_budget.py",  # inside the process that is measured
+    "test_link_faults.py",  # what publishing costs one thread, not the process
+    "test_testbed_faults.py",  # how soon an agent that was asked for is back, by the clock of its log
+}
+"""The tests that read a clock."""
+
+
+def test_tests_wait_for_evidence_and_never_for_time() -> None:
+    texts = {path.name: path.read_text(encoding="utf-8") for path in TESTS}
+    assert {name for name, text in texts.items() if CLOCK.search(text)} <= READERS, "wait with evidence.until"
+    assert not [name for name, text in texts.items() if SLEEP.search(text)], "name what shows it: evidence.until"

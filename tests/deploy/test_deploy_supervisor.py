@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import standins
+from evidence import until
 
 from agentd.commands.scenario import make_scenario
 from agentd.errors import AgentdError
@@ -155,18 +156,12 @@ def test_ctrl_c_while_starting_stops_what_has_started(prepared: Prepared) -> Non
 def test_an_agent_that_ignores_sigterm_is_killed_after_its_grace(prepared: Prepared) -> None:
     def stop_when_it_hangs() -> None:
         hangs = prepared.directory.path / "hangs-1"
-        assert standins_wait(hangs.exists)
+        until(hangs.exists)
         signal.raise_signal(signal.SIGTERM)
 
     ending = supervise(prepared, {0: "wait", 1: "hang", 2: "wait"}, on_ready=stop_when_it_hangs, grace_s=4.0)
     assert ending.exit_code == 128 + signal.SIGTERM
     assert ending.lost == (Lost(1, -signal.SIGKILL, "did not stop within 4 s and was killed"),)
-
-
-def standins_wait(happened: Callable[[], bool]) -> bool:
-    """Wait for something another process does, a minute at most."""
-    looked = threading.Event()
-    return any(happened() or looked.wait(0.02) for _ in range(3000))
 
 
 def test_an_environment_that_ignores_sigterm_is_killed_too_and_reported(prepared: Prepared) -> None:
@@ -179,7 +174,7 @@ def test_an_environment_that_ignores_sigterm_is_killed_too_and_reported(prepared
 
 def test_a_second_ctrl_c_waits_for_nobody(prepared: Prepared) -> None:
     def twice() -> None:
-        assert standins_wait((prepared.directory.path / "hangs-1").exists)
+        until((prepared.directory.path / "hangs-1").exists)
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
@@ -229,10 +224,10 @@ def test_a_killed_agent_is_down_until_it_is_restarted(prepared: Prepared) -> Non
     def act() -> None:
         before = registry.read(place).children["agent-1"]
         ask(place, "kill", "agent-1")
-        assert standins_wait(lambda: any(view.down == (1,) for view in watcher.views))
+        until(lambda: any(view.down == (1,) for view in watcher.views))
         started = ask(place, "restart", "agent-1")["pid"]
         assert started != before.pid
-        assert standins_wait(lambda: registry.read(place).children["agent-1"].pid == started)
+        until(lambda: registry.read(place).children["agent-1"].pid == started)
         running = {entry["name"]: entry["pid"] for entry in ask(place, "status")["children"]}
         assert running["agent-1"] == started
         go(prepared)
@@ -268,7 +263,7 @@ def test_what_cannot_be_done_is_refused(prepared: Prepared) -> None:
 
     def act() -> None:
         ask(place, "kill", "agent-0")
-        assert standins_wait(lambda: ask(place, "status")["children"][1]["exit_code"] == -9)
+        until(lambda: ask(place, "status")["children"][1]["exit_code"] == -9)
         with pytest.raises(AgentdError, match="agent-0 is not running and the testbed is running"):
             ask(place, "kill", "agent-0")
         with pytest.raises(AgentdError, match="no process of this testbed has that name"):
