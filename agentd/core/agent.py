@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 
@@ -43,26 +43,12 @@ from agentd.core.terms import Terms
 _NOT_SIGNED = unsigned(1)
 
 
-class State(NamedTuple):
-    """What must survive a crash as it is after a turn; bytes and numbers, so that nobody sends it by mistake."""
-
-    trial: int
-    policy: Snapshot
-    message: list[int]
-    """Kind, trial and shape of what is said; empty where nothing is."""
-    body: bytes
-    refused: int
-    """Releases that the budget did not admit, in this life."""
-
-
 class Turn:
     """A pull with its reward in: what it released, what must be on disk, and what may be sent after that."""
 
     __slots__ = ("_agent", "_committed", "_said", "_unsent", "releases", "trial")
 
-    def __init__(
-        self, agent: Agent, releases: tuple[Released, ...], said: Batch | None, *, committed: bool = False
-    ) -> None:
+    def __init__(self, agent: Agent, releases: tuple[Released, ...], said: Batch | None, committed: bool) -> None:
         self._agent = agent
         self._said = self._unsent = said
         self._committed = committed
@@ -75,19 +61,23 @@ class Turn:
         return self._agent.policy.ledger
 
     @property
-    def state(self) -> State:
-        """What must be on disk before anything is sent; gathered when asked, and only until the next pull is over."""
-        agent, said = self._agent, self._said
+    def state(self) -> Snapshot:
+        """What the policy must find again after a crash; gathered when asked, and only until the next pull is over."""
+        agent = self._agent
         if agent.trial != self.trial:
             raise RuntimeError(f"the state after trial {self.trial} is gone: the agent is at trial {agent.trial}")
-        policy = cast("Keepable", agent.policy)  # whoever keeps it has asked, once: a protocol is slow to ask
-        message, body = [], b""
-        if said is not None:
-            message, body = [int(said.kind), self.trial, *said.body.shape], said.body.astype("<i8").tobytes()
-        return State(self.trial, policy.snapshot(), message, body, policy.ledger.refused if policy.ledger else 0)
+        return cast("Keepable", agent.policy).snapshot()  # who keeps it has asked once: a protocol is slow to ask
+
+    @property
+    def message(self) -> tuple[list[int], bytes]:
+        """What will be said, for the disk: kind, trial and shape, and the numbers; both empty where nothing is."""
+        said = self._said
+        if said is None:
+            return [], b""
+        return [int(said.kind), self.trial, *said.body.shape], said.body.astype("<i8").tobytes()
 
     def committed(self) -> None:
-        """Open the outbox: releases and state are on disk, or this agent keeps nothing."""
+        """Open the outbox: releases, state and message are on disk, or this agent keeps nothing."""
         self._committed = True
 
     def outbox(self) -> list[Batch]:
@@ -135,7 +125,7 @@ class Agent:
         self._intent: Intent | None = None
         self._arm: int | None = None  # of a pull that was under way in a life before
         self._again: Batch | None = None
-        self.turn = Turn(self, (), None, committed=True)
+        self.turn = Turn(self, (), None, True)
         """The latest; before the first pull one of which nothing has to be written down."""
         self.heard = 0
         """Messages counted so far."""
@@ -160,7 +150,7 @@ class Agent:
         self.trial = trial
         self._arm = arm
         self._again = said
-        self.turn = Turn(self, (), None, committed=True)
+        self.turn = Turn(self, (), None, True)
 
     def choose(self) -> Intent:
         """The next pull, and what it will release."""
@@ -184,8 +174,8 @@ class Agent:
         self._intent = self._arm = None
         said = self.policy.body() if self.lifetime else None
         message = None if said is None else self._own_message(*said)
-        self.turn = Turn(self, () if released is None else (released,), message)
-        return self.turn
+        self.turn = turn = Turn(self, () if released is None else (released,), message, False)
+        return turn
 
     def _own_message(self, kind: Kind, body: list[int]) -> Batch:
         head = self._own_head.copy()

@@ -101,7 +101,7 @@ class Journal:
         if self.kept is not None:
             _require_same(self._directory, self.kept.about, {k: v for k, v in about.items() if k != "incarnation"})
             return
-        self._trial, self._policy = turn.trial, json.dumps(turn.state.policy)
+        self._trial, self._policy = turn.trial, json.dumps(turn.state)
         rows = [(name, json.dumps(value)) for name, value in {**self._about, **about}.items()]
         with _unusable(self._directory), self._transaction():
             for statement in SCHEMA.split(";\n"):
@@ -126,14 +126,15 @@ class Journal:
 
     def commit(self, turn: Turn) -> None:
         """Put a round on disk, and open its outbox then."""
-        state = turn.state
-        if state.message:
-            self._message, self._body = json.dumps(state.message), state.body
-        self._trial, self._policy = state.trial, json.dumps(state.policy)
-        self._refused = self._refused_before + state.refused
-        with self._in_doubt(state.trial), self._transaction():
+        head, body = turn.message
+        if head:
+            self._message, self._body = json.dumps(head), body
+        self._trial, self._policy = turn.trial, json.dumps(turn.state)
+        if turn.ledger is not None:
+            self._refused = self._refused_before + turn.ledger.refused
+        with self._in_doubt(turn.trial), self._transaction():
             for released in turn.releases:
-                self._append(released, state.body)
+                self._append(released, body)
             self._write_state(_UPDATE)
         turn.committed()
 

@@ -88,7 +88,7 @@ def test_a_state_of_an_earlier_version_is_read_and_its_agent_goes_on_as_it_would
     agent, refused = agent_from(journal, algorithm), journal.kept.refused
     expected = json.loads((STATES / f"{algorithm}.json").read_text())
     assert [play(agent, journal) for _ in range(8)] == expected["then"]
-    assert agent.turn.state.policy == expected["policy"]
+    assert agent.turn.state == expected["policy"]
     journal.close()
     kept = inspect(tmp_path)
     assert (kept.trial, len(kept.releases), kept.refused) == (20, expected["releases"], refused + expected["refused"])

@@ -159,7 +159,7 @@ def send(agent: Agent, turn: Turn, link: Link) -> None:
 
 @pytest.mark.system
 def test_what_is_known_of_a_turn_before_its_commit_does_not_type_check_as_something_to_send(tmp_path: Path) -> None:
-    kinds = ("turn.state", "turn.releases", "turn.state.body", "turn", "agent.turn", "agent.outbox()", "turn.outbox()")
+    kinds = ("turn.state", "turn.releases", "turn.message", "turn", "agent.turn", "agent.outbox()", "turn.outbox()")
     files = [tmp_path / f"sends_{number}.py" for number in range(len(kinds))]
     for file, what in zip(files, kinds, strict=True):
         file.write_text(SENDING.format(what=what))
