@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from agentd.commands.scenario import network_of
 from agentd.core.agent import Agent
+from agentd.core.bodies import RELEASED, SAMPLE, TOTALS
 from agentd.core.checks import Continued
 from agentd.core.lies import Attack
-from agentd.core.message import Batch, Columns, Kind, Message, News, batch_of
+from agentd.core.message import Batch, Columns, Message, News, batch_of
 from agentd.core.policy import Policy, PolicySettings, intend
 from agentd.core.policy.base import Released
 from agentd.environment.arms import Arms
@@ -93,15 +94,15 @@ def sample(origin: int, trial: int, life: int = 1, *, arm: int = 0, reward: int 
 
 
 def samples(*messages: Message) -> Batch:
-    return batch_of(Kind.SAMPLE, messages)
+    return batch_of(SAMPLE, messages)
 
 
 def totals(*messages: Message) -> Batch:
-    return batch_of(Kind.TOTALS, messages)
+    return batch_of(TOTALS, messages)
 
 
 def released(*messages: Message) -> Batch:
-    return batch_of(Kind.RELEASED, messages)
+    return batch_of(RELEASED, messages)
 
 
 @st.composite

@@ -22,7 +22,7 @@ from agentd.audit.features import TOLD_TWICE, columns, features, first_releases
 from agentd.audit.killed import record_killed
 from agentd.audit.restart import record_restarts
 from agentd.audit.transcript import Transcript, record
-from agentd.core.message import Kind
+from agentd.core.bodies import SEALED
 from agentd.core.policy import ALGORITHMS
 from agentd.errors import SettingsError
 from agentd.interrupts import start_deaf
@@ -113,7 +113,7 @@ def _releases_wanted(case: Case) -> int:
 
 
 def _is_sealed(case: Case) -> bool:
-    return ALGORITHMS[case.algorithm].tells is Kind.SEALED
+    return ALGORITHMS[case.algorithm].tells is SEALED
 
 
 def work(block: Block) -> Done:

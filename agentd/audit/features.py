@@ -23,8 +23,9 @@ from typing import NamedTuple
 
 from agentd.audit.case import TARGET, Case
 from agentd.audit.transcript import Transcript
+from agentd.core.bodies import SEALED, Kind
 from agentd.core.grid import UNIT
-from agentd.core.message import Kind, Message
+from agentd.core.message import Message
 from agentd.core.privacy.sealing import Weighting
 from agentd.core.privacy.series import scale_steps
 from agentd.errors import PeerError
@@ -136,7 +137,7 @@ def _messages(case: Case, transcript: Transcript) -> Iterable[tuple[Kind, Messag
 
 
 def _pulls_told(kind: Kind, message: Message) -> list[tuple[int, int]]:
-    if kind is Kind.SEALED:
+    if kind is SEALED:
         return [(message.body[0], message.body[1])]
     return list(enumerate(message.body[0::3]))
 
@@ -162,7 +163,7 @@ def _told(
     kind: Kind, message: Message, held: dict[int, tuple[int, int, int]], weighting: Weighting
 ) -> Iterable[tuple[tuple[int, int], Told]]:
     """What a message says was released, by arm and by number or place of the release."""
-    if kind is not Kind.SEALED:
+    if kind is not SEALED:
         cells = zip(message.body[1::3], message.body[2::3], strict=True)
         for arm, (pulls, noised) in enumerate(cells):
             if pulls:

@@ -21,8 +21,9 @@ import math
 from functools import lru_cache
 
 from agentd.audit.case import TARGET, Case
+from agentd.core.bodies import RELEASED, SEALED, Kind
 from agentd.core.grid import UNIT
-from agentd.core.message import Kind, Message, batch_of
+from agentd.core.message import Message, batch_of
 from agentd.core.policy import ALGORITHMS
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.policy.sealed import VARIANCE
@@ -64,7 +65,7 @@ class Adversary:
 
     def greet(self) -> list[bytes]:
         """What an agent hears that is new, or that comes back."""
-        return [greeting(self._case)] if self._tie is None else [_frame(self._case, Kind.SEALED, self._all())]
+        return [greeting(self._case)] if self._tie is None else [_frame(self._case, SEALED, self._all())]
 
     def answer(self, heard: bytes) -> list[bytes]:
         """What the adversary says to what it has just heard."""
@@ -72,9 +73,9 @@ class Adversary:
             return []
         for batch in decode_frame(heard, arms=self._case.arms).batches:
             for message in batch.messages():
-                if batch.kind is Kind.SEALED and message.origin == TARGET and message.body[1]:
+                if batch.kind is SEALED and message.origin == TARGET and message.body[1]:
                     self._tie = _tie(self._case, message.trial, message.body)
-                    return [_frame(self._case, Kind.SEALED, [self._tie])]
+                    return [_frame(self._case, SEALED, [self._tie])]
         return []
 
     def _all(self) -> list[Message]:
@@ -92,9 +93,9 @@ def neighbour_of(case: Case) -> Neighbour:
 @lru_cache(maxsize=8)
 def greeting(case: Case) -> bytes:
     """The adversary's first frame."""
-    if ALGORITHMS[case.algorithm].tells is Kind.SEALED:
-        return _frame(case, Kind.SEALED, _announced(case))
-    return _frame(case, Kind.RELEASED, [Message(SENDER, _TRIAL, 1, (1, 1, UNIT // 2) * case.arms)])
+    if ALGORITHMS[case.algorithm].tells is SEALED:
+        return _frame(case, SEALED, _announced(case))
+    return _frame(case, RELEASED, [Message(SENDER, _TRIAL, 1, (1, 1, UNIT // 2) * case.arms)])
 
 
 def _announced(case: Case) -> list[Message]:

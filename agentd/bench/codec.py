@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from agentd.bench.sample import spread
-from agentd.core.message import HEAD_WIDTH, Batch, Kind, body_width, unsigned
+from agentd.core.bodies import KINDS, Kind
+from agentd.core.message import HEAD_WIDTH, Batch, unsigned
 from agentd.wire.codec import decode_frames, encode_frame
 from agentd.wire.frame import Frame
 
@@ -22,7 +23,7 @@ _LOOPS = 50
 
 def bench_codec(repetitions: int = 9) -> dict[str, Any]:
     """Microseconds per message, each kind, encoding and decoding."""
-    return {kind.name.lower(): _kind(kind, repetitions) for kind in Kind}
+    return {kind.name.lower(): _kind(kind, repetitions) for kind in KINDS.values()}
 
 
 def _kind(kind: Kind, repetitions: int) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def _kind(kind: Kind, repetitions: int) -> dict[str, Any]:
 def _frame(kind: Kind) -> Frame:
     head = np.ones((MESSAGES, HEAD_WIDTH), dtype=np.int64)
     head[:, 0] = np.arange(MESSAGES)
-    body = np.ones((MESSAGES, body_width(kind, ARMS)), dtype=np.int64)
+    body = np.ones((MESSAGES, kind.width(ARMS)), dtype=np.int64)
     return Frame(bytes(8), 0, 0, 1, 1, 0, (Batch(kind, head, body, unsigned(MESSAGES)),), ARMS)
 
 

@@ -19,6 +19,7 @@ from typing import cast
 
 import numpy as np
 
+from agentd.core.bodies import Kind
 from agentd.core.checks import Checks
 from agentd.core.gossip import MAX_TURNS, WINDOW, Gossip
 from agentd.core.grid import UNIT
@@ -30,7 +31,6 @@ from agentd.core.message import (
     MAX_TRIAL,
     TRIAL,
     Batch,
-    Kind,
     Single,
     by_kind,
     unsigned,
@@ -74,7 +74,7 @@ class Turn:
         said = self._said
         if said is None:
             return [], b""
-        return [int(said.kind), self.trial, *said.body.shape], said.body.astype("<i8").tobytes()
+        return [said.kind.tag, self.trial, *said.body.shape], said.body.astype("<i8").tobytes()
 
     def committed(self) -> None:
         """Open the outbox: releases, state and message are on disk, or this agent keeps nothing."""

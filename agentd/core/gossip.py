@@ -40,7 +40,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from agentd.core.message import Batch, Columns, Kind, by_kind
+from agentd.core.bodies import Kind
+from agentd.core.message import Batch, Columns, by_kind
 from agentd.core.origins import ABSENT, OWN, Origins
 from agentd.core.repetition import TRIAL_STEP, Outcome, Repetition
 

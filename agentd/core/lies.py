@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentd.core.grid import UNIT, quantise
-from agentd.core.message import Batch, Kind
+from agentd.core.message import Batch
 
 RELAY_PREFIX = "relay-"
 _PLAIN = ("worst", "uniform")
@@ -87,25 +87,10 @@ class Liar:
         struck = u[0] < self._contamination
         self.lies_told += int(np.count_nonzero(struck))
         body = batch.body.copy()
-        body[struck] = self._corrupted(batch.kind, body[struck], u[1][struck])
+        bent = body[struck]
+        batch.kind.bend(bent, lambda honest: self._attack.lies(honest, u[1][struck]))
+        body[struck] = bent
         return Batch(batch.kind, batch.head, body, batch.signature)
-
-    def _corrupted(self, kind: Kind, body: NDArray[np.int64], u: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Replace rewards, or sums by as many pulls of the lie as the message claims."""
-        if kind is Kind.SAMPLE:
-            body[:, 1] = self._attack.lies(body[:, 1], u)
-            return body
-        if kind is Kind.SEALED:
-            samples = body[:, 3]
-            mean = body[:, 4] // np.maximum(samples // UNIT, 1)
-            body[:, 4] = samples // UNIT * self._attack.lies(mean, u)
-            return body
-        width = 3 if kind is Kind.RELEASED else 2
-        pulls, sums = body[:, width - 2 :: width], body[:, width - 1 :: width]
-        for arm in range(pulls.shape[1]):
-            mean = sums[:, arm] // np.maximum(pulls[:, arm], 1)
-            sums[:, arm] = pulls[:, arm] * self._attack.lies(mean, u)
-        return body
 
 
 def _unit_interval(number: str, text: str) -> float:

@@ -1,8 +1,5 @@
 """What agents tell each other: messages ⟨origin, trial, life, body⟩, held in columns.
 
-Two types keep the promise of privacy apart. An `Observation` is raw: an arm and the reward it paid. It has no kind, no
-columns and no way to become bytes. A `Batch` is what leaves an agent: rows that a policy released on purpose.
-
 A frame carries dozens of messages and an agent hears dozens of frames per round, so the core never handles one message
 at a time: a `Batch` holds all messages of one kind as integer columns, and everything done to them is done to columns.
 """
@@ -10,13 +7,14 @@ at a time: a `Batch` holds all messages of one kind as integer columns, and ever
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
 from functools import lru_cache
-from typing import NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:  # kinds know what messages are; messages need only carry their kind
+    from agentd.core.bodies.kind import Kind
 
 MAX_AGENT_ID = (1 << 16) - 1
 MAX_TRIAL = (1 << 30) - 1
@@ -26,41 +24,6 @@ MAX_INCARNATION = (1 << 53) - 1
 SIGNATURE_BYTES = 64
 
 Columns = NDArray[np.int64]
-
-
-class Kind(IntEnum):
-    """The type tag of a body; the numbers are on the wire, so they are only ever appended."""
-
-    RELEASED = 1
-    """private-ucb: per arm (pulls now, pulls at the release, noised sum)."""
-    TOTALS = 2
-    """coop-ucb: per arm (pulls, exact sum)."""
-    SAMPLE = 3
-    """byzantine-ucb: (arm, reward) of one trial."""
-    SEALED = 4
-    """sealed: all that was released of one arm, (arm, pulls, batches, effective samples, weighted noised sum)."""
-
-    @property
-    def cumulative(self) -> bool:
-        """Whether the newest message of an origin says all that its older ones said."""
-        return self in _PER_ARM
-
-
-_PER_ARM = {Kind.RELEASED: 3, Kind.TOTALS: 2}
-_ONCE = {Kind.SAMPLE: 2, Kind.SEALED: 5}
-
-
-def body_width(kind: Kind, arms: int) -> int:
-    """How many integers the body of one message holds."""
-    return _PER_ARM[kind] * arms if kind in _PER_ARM else _ONCE[kind]
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """A raw reward; it stays with the agent that saw it."""
-
-    arm: int
-    reward: int
 
 
 class Message(NamedTuple):
@@ -74,10 +37,26 @@ class Message(NamedTuple):
     incarnation: int = 0
 
 
-ORIGIN, INCARNATION, TRIAL, LIFETIME, LIFE = range(5)
-"""The columns of `Batch.head`."""
-HEAD_WIDTH = 5
-ONE_TRIAL_LATER = np.array([0, 0, 1, 0, 0])
+class HeadField(NamedTuple):
+    """One number of a message's head: its name, its type on the wire and its range, which ends below a power of two."""
+
+    name: str
+    type: str
+    least: int
+    most: int
+
+
+HEAD = (
+    HeadField("origin", "u2", 0, MAX_AGENT_ID),
+    HeadField("incarnation", "u8", 0, MAX_INCARNATION),
+    HeadField("trial", "u4", 1, MAX_TRIAL),
+    HeadField("lifetime", "u2", 1, MAX_LIFETIME),
+    HeadField("life", "u2", 1, MAX_LIFETIME),
+)
+"""The columns of `Batch.head`, in the order of the wire; all else about heads follows from it."""
+HEAD_WIDTH = len(HEAD)
+ORIGIN, INCARNATION, TRIAL, LIFETIME, LIFE = range(HEAD_WIDTH)
+ONE_TRIAL_LATER = np.eye(HEAD_WIDTH, dtype=np.int64)[TRIAL]
 """Added to the heads of some messages, it makes those of what the same origins say in their next trial."""
 
 
@@ -256,7 +235,7 @@ def taken(table: Columns, which: NDArray[np.intp] | Columns) -> Columns:
 
 def cells_of(kind: Kind, body: Columns) -> Cells:
     """Bodies taken apart."""
-    fields = _PER_ARM.get(kind) or _ONCE[kind]
+    fields = len(kind.fields)
     return np.ascontiguousarray(body.reshape(len(body), body.shape[1] // fields, fields).transpose(2, 1, 0))
 
 
@@ -276,7 +255,7 @@ class News(NamedTuple):
     """By how much the new ones exceed it."""
 
 
-Held = Mapping[Kind, Cells]
+Held: TypeAlias = "Mapping[Kind, Cells]"
 """The newest bodies of some origins, per cumulative kind."""
 
 

@@ -13,14 +13,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agentd.core.message import LIFE, ONE_TRIAL_LATER, TRIAL, Batch, Columns, taken
+from agentd.core.message import HEAD_WIDTH, LIFE, ONE_TRIAL_LATER, TRIAL, Batch, Columns, taken
 from agentd.core.origins import OWN
 
 Indices = NDArray[np.intp]
 
 TRIAL_STEP = 1 << 33
 """What a cell of one trial holds more than the same cell of the trial before."""
-ONE_HOP = np.array([0, 0, 0, 0, 1])
+ONE_HOP = np.eye(HEAD_WIDTH, dtype=np.int64)[LIFE]
 
 
 class Outcome(NamedTuple):

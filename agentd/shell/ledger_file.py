@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from agentd.core.bodies import KINDS
 from agentd.core.kept import Kept
-from agentd.core.message import Batch, Kind, unsigned
+from agentd.core.message import Batch, unsigned
 from agentd.core.policy.base import Released
 from agentd.core.privacy.ledger import Release
 from agentd.errors import StateUnusable
@@ -153,7 +154,7 @@ def _batch(about: Mapping[str, Any], message: Sequence[int], body: bytes) -> Bat
     kind, trial, rows, width = message
     numbers = np.frombuffer(body, dtype="<i8").astype(np.int64).reshape(rows, width)
     head = np.array([[about["agent"], about["incarnation"], trial, 0, 0]] * rows, dtype=np.int64)
-    return Batch(Kind(kind), head, numbers, unsigned(rows))
+    return Batch(KINDS[kind], head, numbers, unsigned(rows))
 
 
 def _chain(rows: Sequence[tuple[Any, ...]]) -> bytes:

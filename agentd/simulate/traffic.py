@@ -63,7 +63,7 @@ def count_bytes(spec: RunSpec, sent: Sent | None = None, *, headers: bool = True
     degrees = np.array([len(neighbours) for neighbours in spec.network.neighbours], dtype=np.int64)
     sender = np.arange(spec.network.agents, dtype=np.int64)[:, np.newaxis]
     round_ = np.arange(1, spec.rounds + 1, dtype=np.int64)[np.newaxis, :]
-    lengths = header_bytes(sender=sender, incarnation=0, sequence=round_, round_=round_) * headers
+    lengths = header_bytes(sender=sender, sequence=round_, round=round_) * headers
     if (kind := ALGORITHMS[spec.algorithm].tells) is not None:
         lengths = lengths + batch_bytes(kind, spec.arms.count, messages_per_frame(spec, sent))
     return int(lengths.sum(axis=1) @ degrees)

@@ -15,7 +15,8 @@ import msgpack
 import msgspec
 from msgspec import Meta
 
-from agentd.core.message import MAX_AGENT_ID, MAX_ARMS, MAX_INCARNATION, SIGNATURE_BYTES, Batch
+from agentd.core.bodies import KINDS, MAX_TAG
+from agentd.core.message import MAX_ARMS, SIGNATURE_BYTES, Batch
 from agentd.errors import PeerError
 from agentd.wire.environment import (
     FREQUENT,
@@ -29,12 +30,10 @@ from agentd.wire.environment import (
 )
 from agentd.wire.frame import (
     GREETING,
-    KNOWN_FLAGS,
+    HEADER,
     MAX_BATCHES,
     MAX_FRAME_BYTES,
     MAX_MESSAGES,
-    MAX_ROUND,
-    MAX_SEQUENCE,
     RUN_BYTES,
     VERSION,
     Frame,
@@ -43,7 +42,6 @@ from agentd.wire.frame import (
 )
 from agentd.wire.layout import (
     HEAD_BYTES,
-    LAYOUTS,
     HeadReader,
     RawBatch,
     body_bytes,
@@ -52,7 +50,7 @@ from agentd.wire.layout import (
     write_batch,
 )
 
-_FRAME_FIELDS = 8
+_FRAME_FIELDS = len(HEADER) + 2
 _BATCH_FIELDS = 6
 _SMALL_BYTES = 16 << 10
 """So few bytes cannot become more than about a megabyte of lists, however they nest."""
@@ -79,15 +77,11 @@ def _up_to(most: int, least: int = 0) -> Any:
     return Annotated[int, Meta(ge=least, le=most)]
 
 
-_raw_types = (Literal[*LAYOUTS], _up_to(MAX_ARMS, 1), _up_to(MAX_MESSAGES, 1), bytes, bytes, bytes)
+_raw_types = (_up_to(MAX_TAG, 1), _up_to(MAX_ARMS, 1), _up_to(MAX_MESSAGES, 1), bytes, bytes, bytes)
 _frame_types = (
     Literal[VERSION],
     Annotated[bytes, Meta(min_length=RUN_BYTES, max_length=RUN_BYTES)],
-    _up_to(MAX_AGENT_ID),
-    _up_to(MAX_INCARNATION),
-    _up_to(MAX_SEQUENCE),
-    _up_to(MAX_ROUND),
-    _up_to(KNOWN_FLAGS),
+    *[_up_to(most) for name, most in HEADER.items() if name != "run"],
     Annotated[list[tuple[_raw_types]], Meta(max_length=MAX_BATCHES)],  # type: ignore[valid-type]
 )
 _typed: Callable[[bytes], tuple[Any, ...]] = msgspec.msgpack.Decoder(tuple[_frame_types]).decode  # type: ignore[valid-type]
@@ -116,10 +110,10 @@ class _ArrayBudget:
 
 def encode_frame(frame: Frame) -> bytes:
     """The bytes of a frame, without its topic; empty batches are left out."""
-    header = (frame.run, frame.sender, frame.incarnation, frame.sequence, frame.round, frame.flags)
+    header = frame.header
     if fault := header_fault(header):
         raise ValueError(f"the header {header} breaks the protocol: {fault}")
-    raws = [write_batch(batch, frame.arms) for batch in frame.batches if len(batch)]
+    raws = [write_batch(batch, frame.arms) for batch in frame.batches if len(batch.head)]
     if fault := _total_fault(raws, frame.flags):
         raise ValueError(f"{len(raws)} batches of {frame.messages} messages break the protocol: {fault}")
     data = _encode((VERSION, *header, raws))
@@ -128,8 +122,8 @@ def encode_frame(frame: Frame) -> bytes:
     return data
 
 
-def encode_plain(value: int | bytes) -> bytes:
-    """One whole number or string of bytes, as it stands inside a frame."""
+def encode_plain(value: int | bytes | tuple[Any, ...]) -> bytes:
+    """One whole number or string of bytes as it stands inside a frame, or an array of these."""
     return _encode(value)
 
 
@@ -322,7 +316,7 @@ def _batch_fault(raw: Any, expected_arms: int | None) -> Reason | None:
     tag, arms, count, head, body, signature = raw
     if not (type(tag) is type(arms) is type(count) is int and type(head) is type(body) is type(signature) is bytes):
         return Reason.TYPE
-    if tag not in LAYOUTS:
+    if tag not in KINDS:
         return Reason.TAG
     if not (1 <= arms <= MAX_ARMS and count >= 1):
         return Reason.RANGE
@@ -330,13 +324,16 @@ def _batch_fault(raw: Any, expected_arms: int | None) -> Reason | None:
 
 
 def _columns_fault(raw: RawBatch, expected_arms: int | None) -> Reason | None:
-    """Whether the columns of a batch of known tag are as long as its count says."""
+    """Whether the columns of a batch of a known kind are as long as its count says."""
     tag, arms, count, head, body, signature = raw
+    kind = KINDS.get(tag)
+    if kind is None:
+        return Reason.TAG
     if expected_arms is not None and arms != expected_arms:
         return Reason.ARMS
     good = (
         len(head) == HEAD_BYTES * count
-        and len(body) == body_bytes(tag, arms) * count
+        and len(body) == body_bytes(kind, arms) * count
         and (not signature or len(signature) == SIGNATURE_BYTES * count)
     )
     return None if good else Reason.LENGTH

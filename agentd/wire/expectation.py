@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentd.core.message import Batch, Kind
+from agentd.core.bodies import Kind
+from agentd.core.message import Batch
 from agentd.wire.codec import encode_plain
-from agentd.wire.frame import MAX_FRAME_BYTES, MAX_SEQUENCE, VERSION, Frame
+from agentd.wire.frame import HEADER, MAX_FRAME_BYTES, MAX_SEQUENCE, VERSION, Frame
 from agentd.wire.layout import HEAD_BYTES, HeadReader, body_bytes, read_columns
 from agentd.wire.topics import FRAME_TOPIC
 
-_FRAME = b"\x98"
-"""An array of eight."""
-_ONE_BATCH = b"\x00\x91\x96"
-"""No flags, and an array of one array of six."""
-_NO_SIGNATURES = b"\xc4\x00"
+_BEFORE_NUMBERS = list(HEADER).index("sequence")
+_NO_SIGNATURES = encode_plain(b"")
 _MOST_BYTES = len(FRAME_TOPIC) + MAX_FRAME_BYTES
 
 
@@ -31,14 +29,19 @@ class Expectation:
     def __init__(self, frame: Frame, kind: Kind, count: int) -> None:
         self.content = kind, frame.arms
         """The kind of the messages, and the number of arms they are about."""
-        heads, bodies = HEAD_BYTES * count, body_bytes(int(kind), frame.arms) * count
-        self.ahead = FRAME_TOPIC + _FRAME + _fields(VERSION, frame.run, frame.sender, frame.incarnation)
+        heads, bodies = HEAD_BYTES * count, body_bytes(kind, frame.arms) * count
+        before = (VERSION, *frame.header[:_BEFORE_NUMBERS])
+        batch = kind.tag, frame.arms, count, bytes(heads), bytes(bodies), b""
+        whole = encode_plain((*before, 0, 0, 0, (batch,)))  # both numbers take one byte, and there are no flags
+        numbers = sum([len(encode_plain(field)) for field in before]) + 1
+        self.ahead = FRAME_TOPIC + whole[:numbers]
         """What stands before the two numbers."""
-        self.behind = _ONE_BATCH + _fields(int(kind), frame.arms, count) + _binary(heads)
-        """What stands between them and the heads."""
-        self.head_bytes = heads
         self.between = _binary(bodies)
         """What stands between heads and bodies."""
+        behind = len(whole) - heads - len(self.between) - bodies - len(_NO_SIGNATURES)
+        self.behind = whole[numbers + 2 : behind]
+        """What stands between them and the heads."""
+        self.head_bytes = heads
         self.length = len(self.ahead + self.behind + self.between + _NO_SIGNATURES) + heads + bodies
         """Of all but the two numbers."""
 

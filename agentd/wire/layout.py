@@ -10,23 +10,22 @@ of all frames at hand are joined and read at once. Reading field by field is fas
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from agentd.core.bodies import KINDS, Kind
 from agentd.core.message import (
+    HEAD,
     HEAD_WIDTH,
     LIFE,
     LIFETIME,
-    MAX_AGENT_ID,
     MAX_ARMS,
-    MAX_INCARNATION,
-    MAX_LIFETIME,
     MAX_TRIAL,
     ONE_TRIAL_LATER,
     SIGNATURE_BYTES,
@@ -34,19 +33,20 @@ from agentd.core.message import (
     Batch,
     Cells,
     Columns,
-    Kind,
     Packed,
     Pile,
     Single,
-    body_width,
     unsigned,
 )
 
-HEAD = np.dtype([("origin", "<u2"), ("incarnation", "<u8"), ("trial", "<u4"), ("lifetime", "<u2"), ("life", "<u2")])
-HEAD_BYTES = HEAD.itemsize
+_STRUCT_CODES = {"u2": "H", "u4": "I", "u8": "Q", "i8": "q"}
+_HEAD_TYPE = np.dtype([(field.name, "<" + field.type) for field in HEAD])
+_HEAD_FORMAT = "".join([_STRUCT_CODES[field.type] for field in HEAD])
+_HEAD_LIMITS = [field.most for field in HEAD]
+_BYTE = np.dtype(np.uint8)
+HEAD_BYTES = _HEAD_TYPE.itemsize
 """Bytes of one message's head."""
 
-_HEAD_FORMAT = "HQIHH"
 FEW = 128
 """So many records are packed faster one number at a time than column by column."""
 
@@ -54,61 +54,35 @@ RawBatch = Sequence[Any]
 """A batch as it lies on the wire: tag, arms, count, head, body, signature."""
 
 
-@dataclass(frozen=True, slots=True)
 class BodyLayout:
     """How one kind of body lies on the wire: a cell repeated once per arm, or once."""
 
-    kind: Kind
-    cell: np.dtype[np.void]
-    names: tuple[str, ...]
-    limits: tuple[int, ...]
-    """Where each unsigned field ends; 0 for signed ones, which hold every 64-bit number."""
-    per_arm: bool
-    format: str
-    """The cell as `struct` writes it."""
-
-    def cells(self, arms: int) -> int:
-        """How many cells the body of one message has."""
-        return arms if self.per_arm else 1
-
-    def body_bytes(self, arms: int) -> int:
-        """Bytes of the body of one message."""
-        return self.cell.itemsize * self.cells(arms)
-
-
-_STRUCT_CODES = {"<u2": "H", "<u4": "I", "<i8": "q"}
-
-
-def _layout(kind: Kind, fields: dict[str, str]) -> BodyLayout:
-    cell = np.dtype(list(fields.items()))
-    limits = [1 << 8 * cell[name].itemsize if cell[name].kind == "u" else 0 for name in fields]
-    per_arm = body_width(kind, 2) != body_width(kind, 1)
-    form = "".join(_STRUCT_CODES[code] for code in fields.values())
-    return BodyLayout(kind, cell, tuple(fields), tuple(limits), per_arm, form)
-
-
-LAYOUTS: dict[int, BodyLayout] = {
-    int(layout.kind): layout
-    for layout in (
-        _layout(Kind.RELEASED, {"pulls": "<u4", "pulls_at_release": "<u4", "sum": "<i8"}),
-        _layout(Kind.TOTALS, {"pulls": "<u4", "sum": "<i8"}),
-        _layout(Kind.SAMPLE, {"arm": "<u2", "reward": "<u4"}),
-        _layout(Kind.SEALED, {"arm": "<u2", "pulls": "<u4", "batches": "<u4", "samples": "<i8", "sum": "<i8"}),
-    )
-}
-"""The layout of each tag that this version knows."""
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.names = [field.name for field in kind.fields]
+        self.cell = np.dtype([(field.name, "<" + field.type) for field in kind.fields])
+        self.limits = [1 << 8 * int(field.type[1:]) if field.type[0] == "u" else 0 for field in kind.fields]
+        """Where each unsigned field ends; 0 for signed ones, which hold every 64-bit number."""
+        self.format = "".join([_STRUCT_CODES[field.type] for field in kind.fields])
+        """The cell as `struct` writes it."""
 
 
 @cache
-def body_bytes(tag: int, arms: int) -> int:
+def layout_of(kind: Kind) -> BodyLayout:
+    """The layout that follows from a kind's fields."""
+    return BodyLayout(kind)
+
+
+@cache
+def body_bytes(kind: Kind, arms: int) -> int:
     """Bytes of the body of one message."""
-    return LAYOUTS[tag].body_bytes(arms)
+    return layout_of(kind).cell.itemsize * kind.width(arms) // len(kind.fields)
 
 
 @cache
-def _body_type(tag: int, arms: int) -> np.dtype[np.void]:
+def _body_type(kind: Kind, arms: int) -> np.dtype[np.void]:
     """The body of one message, taken whole."""
-    return np.dtype((np.void, body_bytes(tag, arms)))
+    return np.dtype((np.void, body_bytes(kind, arms)))
 
 
 def message_bytes(kind: Kind, arms: int, *, signed: bool = False) -> int:
@@ -119,13 +93,10 @@ def message_bytes(kind: Kind, arms: int, *, signed: bool = False) -> int:
 def heads_in_range(head: Columns) -> bool:
     """Whether every head can be an honest one: fields within their limits, 1 ≤ trial, 1 ≤ life ≤ lifetime."""
     columns = head.T
-    origins, incarnations, trials, lifetimes, lives = np.bitwise_or.reduce(columns, axis=1).tolist()
+    bits = np.bitwise_or.reduce(columns, axis=1).tolist()  # those that occur: beyond a limit exactly when one value is
     return (
-        0 <= origins <= MAX_AGENT_ID  # the bits that occur: beyond the limit exactly when one value is
-        and 0 <= incarnations <= MAX_INCARNATION
-        and 0 <= trials <= MAX_TRIAL
-        and 0 <= lifetimes <= MAX_LIFETIME
-        and 0 <= lives <= MAX_LIFETIME
+        min(bits) >= 0
+        and all(map(operator.le, bits, _HEAD_LIMITS))
         and bool(columns[TRIAL].min(initial=1) >= 1)
         and bool(columns[LIFE].min(initial=1) >= 1)
         and not (columns[LIFE] > columns[LIFETIME]).any()
@@ -145,7 +116,7 @@ class PackedBodies:
     @classmethod
     def of(cls, layout: BodyLayout, arms: int, raw: bytes) -> PackedBodies:
         """The bodies that these bytes hold."""
-        return cls(layout, np.frombuffer(raw, _body_type(layout.kind, arms)), len(layout.names) * layout.cells(arms))
+        return cls(layout, np.frombuffer(raw, _body_type(layout.kind, arms)), layout.kind.width(arms))
 
     def take(self, which: NDArray[np.intp]) -> PackedBodies:
         """Some of them."""
@@ -170,7 +141,7 @@ class HeadReader:
 
     def __init__(self) -> None:
         self._next = b""
-        self._records: NDArray[np.void] = np.empty(0, HEAD)
+        self._records: NDArray[np.void] = np.empty(0, _HEAD_TYPE)
         self._trials: NDArray[np.uint32] = self._records["trial"]
         self._columns: Columns | None = None
         self._newest = 0
@@ -182,11 +153,11 @@ class HeadReader:
             self._columns = before + ONE_TRIAL_LATER
             self._newest += 1
         else:
-            before, self._columns = None, _read_heads(np.frombuffer(raw, HEAD))
+            before, self._columns = None, _read_heads(np.frombuffer(raw, _HEAD_TYPE))
             if not heads_in_range(self._columns):
                 self._columns = None
                 return None
-            self._records = np.frombuffer(raw, HEAD).copy()
+            self._records = np.frombuffer(raw, _HEAD_TYPE).copy()
             self._trials = self._records["trial"]
             self._newest = int(self._columns[:, TRIAL].max(initial=0))
         np.add(self._trials, 1, out=self._trials)
@@ -198,23 +169,21 @@ def read_together(raws: Sequence[RawBatch], heads: HeadReader) -> Batch | None:
     """Raw batches as one, if they are alike and every head is in range."""
     if len(raws) < 2 or len({(raw[0], raw[1], not raw[5]) for raw in raws}) > 1:
         return None
-    tag, arms = raws[0][:2]
-    batch = read_columns(tag, arms, [raw[3] for raw in raws], [raw[4] for raw in raws], heads)
+    kind, arms = KINDS[raws[0][0]], raws[0][1]
+    batch = read_columns(kind, arms, [raw[3] for raw in raws], [raw[4] for raw in raws], heads)
     if batch is not None and raws[0][5]:
         batch.signature = _read_signatures(b"".join([raw[5] for raw in raws]), len(batch))
     return batch
 
 
-def read_columns(tag: int, arms: int, heads: list[bytes], bodies: list[bytes], reader: HeadReader) -> Batch | None:
+def read_columns(kind: Kind, arms: int, heads: list[bytes], bodies: list[bytes], reader: HeadReader) -> Batch | None:
     """One batch of unsigned messages from the columns of several, if every head is in range."""
     read = reader.read(b"".join(heads))
     if read is None:
         return None
     columns, before, newest = read
-    layout = LAYOUTS[tag]
-    batch = Batch(
-        layout.kind, columns, PackedBodies.of(layout, arms, b"".join(bodies)), unsigned(len(columns)), sound=True
-    )
+    packed = PackedBodies.of(layout_of(kind), arms, b"".join(bodies))
+    batch = Batch(kind, columns, packed, unsigned(len(columns)), sound=True)
     batch.follows, batch.newest = before, newest
     return batch
 
@@ -222,28 +191,28 @@ def read_columns(tag: int, arms: int, heads: list[bytes], bodies: list[bytes], r
 def read_batch(raw: RawBatch) -> Batch | None:
     """A raw batch in columns; None where a head is out of range."""
     tag, arms, count, head, body, signature = raw
-    heads = _read_heads(np.frombuffer(head, HEAD))
+    heads = _read_heads(np.frombuffer(head, _HEAD_TYPE))
     if not heads_in_range(heads):
         return None
-    layout = LAYOUTS[tag]
+    layout = layout_of(KINDS[tag])
     bodies = PackedBodies.of(layout, arms, body)
     return Batch(layout.kind, heads, bodies, _read_signatures(signature, count), sound=True)
 
 
 def write_batch(batch: Batch, arms: int) -> RawBatch:
     """A batch as it lies on the wire; what no peer would accept is a fault of the caller."""
-    layout = LAYOUTS[batch.kind]
-    count, signature = len(batch), batch.signature
-    if not 1 <= arms <= MAX_ARMS or batch.width != len(layout.names) * layout.cells(arms):
+    layout = layout_of(batch.kind)
+    count, signature = len(batch.head), batch.signature
+    if not 1 <= arms <= MAX_ARMS or batch.width != batch.kind.width(arms):
         raise ValueError(f"a {batch.kind.name} body of {batch.width} numbers is not one of {arms} arms")
-    if signature.shape not in ((count, 0), (count, SIGNATURE_BYTES)) or signature.dtype != np.uint8:
+    if signature.shape not in ((count, 0), (count, SIGNATURE_BYTES)) or signature.dtype != _BYTE:
         raise ValueError(f"signatures of shape {signature.shape} are neither absent nor whole")
     if not batch.sound and not heads_in_range(batch.head):
         raise ValueError("a message head is out of range")
     head, body = _write_heads(batch.head), _write_bodies(layout, batch.packed)
     if len(body) != body_bytes(batch.kind, arms) * count:
         raise ValueError(f"{len(body)} bytes are not the bodies of {count} messages")
-    return int(batch.kind), arms, count, head, body, signature.tobytes()
+    return batch.kind.tag, arms, count, head, body, signature.tobytes()
 
 
 def _write_bodies(layout: BodyLayout, bodies: Columns | Packed) -> bytes:
@@ -269,24 +238,17 @@ def _write_one(layout: BodyLayout, numbers: Sequence[int]) -> bytes:
 def _read_heads(records: NDArray[np.void]) -> Columns:
     """Head records as integer columns; each column is contiguous, because gossip works column by column."""
     columns = np.empty((HEAD_WIDTH, len(records)), np.int64)
-    columns[0] = records["origin"]
-    columns[1] = records["incarnation"]
-    columns[2] = records["trial"]
-    columns[3] = records["lifetime"]
-    columns[4] = records["life"]
+    for column, field in zip(columns, HEAD, strict=True):
+        column[:] = records[field.name]
     return columns.T
 
 
 def _write_heads(head: Columns) -> bytes:
     if len(head) <= FEW:
         return _packer(_HEAD_FORMAT, len(head))(*head.ravel().tolist())
-    records: NDArray[np.void] = np.empty(len(head), HEAD)
-    columns = head.T
-    records["origin"] = columns[0]
-    records["incarnation"] = columns[1]
-    records["trial"] = columns[2]
-    records["lifetime"] = columns[3]
-    records["life"] = columns[4]
+    records: NDArray[np.void] = np.empty(len(head), _HEAD_TYPE)
+    for column, field in zip(head.T, HEAD, strict=True):
+        records[field.name] = column
     return records.tobytes()
 
 

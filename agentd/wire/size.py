@@ -11,16 +11,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from agentd.core.message import Batch, Kind
-from agentd.wire.frame import MAX_BATCHES, MAX_FRAME_BYTES, MAX_MESSAGES, RUN_BYTES, VERSION, Frame
+from agentd.core.bodies import Kind
+from agentd.core.message import MAX_ARMS, Batch
+from agentd.wire.frame import HEADER, MAX_BATCHES, MAX_FRAME_BYTES, MAX_MESSAGES, RUN_BYTES, VERSION, Frame
 from agentd.wire.layout import HEAD_BYTES, message_bytes
 
 Whole = TypeVar("Whole", int, NDArray[np.int64])
-
-LONGEST_HEADER = 1 + 1 + (2 + RUN_BYTES) + 3 + 9 + 9 + 5 + 1 + 1
-"""Bytes of a frame without batches whose header numbers are as wide as they get."""
-LONGEST_FRAMING = 1 + 1 + 3 + 5 + 3 * 5
-"""Bytes that a batch takes beside its messages, at most."""
 
 
 def integer_bytes(value: Whole) -> Whole:
@@ -38,43 +34,38 @@ def batch_bytes(kind: Kind, arms: int, count: Whole, *, signed: bool = False) ->
     """Length of a batch of `count` messages; an empty batch is left out of the frame and takes nothing."""
     body = message_bytes(kind, arms) - HEAD_BYTES
     signature = message_bytes(kind, arms, signed=signed) - HEAD_BYTES - body
-    numbers = 1 + integer_bytes(int(kind)) + integer_bytes(arms) + integer_bytes(count)
+    numbers = 1 + integer_bytes(kind.tag) + integer_bytes(arms) + integer_bytes(count)
     bins = binary_bytes(HEAD_BYTES * count) + binary_bytes(body * count) + binary_bytes(signature * count)
     return (numbers + bins) * (count > 0)
 
 
-def header_bytes(*, sender: Whole, incarnation: int, sequence: Whole, round_: Whole, flags: int = 0) -> Whole:
-    """Length of a frame without batches."""
-    fixed = 1 + integer_bytes(VERSION) + binary_bytes(RUN_BYTES) + integer_bytes(incarnation) + integer_bytes(flags) + 1
-    return integer_bytes(sender) + integer_bytes(sequence) + integer_bytes(round_) + fixed
+_NUMBERS = {name: most for name, most in HEADER.items() if name != "run"}
+_WITHOUT_NUMBERS = 1 + integer_bytes(VERSION) + binary_bytes(RUN_BYTES) + 1
+LONGEST_HEADER = _WITHOUT_NUMBERS + sum(map(integer_bytes, _NUMBERS.values()))
+"""Bytes of a frame without batches whose header numbers are as wide as they get."""
+LONGEST_FRAMING = 1 + 1 + integer_bytes(MAX_ARMS) + integer_bytes(MAX_MESSAGES) + 3 * 5
+"""Bytes that a batch takes beside its messages, at most, where its tag takes one."""
 
 
-def frame_bytes(
-    kind: Kind,
-    arms: int,
-    count: Whole,
-    *,
-    sender: Whole,
-    incarnation: int,
-    sequence: Whole,
-    round_: Whole,
-    flags: int = 0,
-    signed: bool = False,
-) -> Whole:
+def header_bytes(**numbers: Whole) -> Whole:
+    """Length of a frame without batches; takes the numbers of its `HEADER` by name, and those left out are 0."""
+    if not numbers.keys() <= _NUMBERS.keys():
+        raise TypeError(f"a header has no {', '.join(numbers.keys() - _NUMBERS.keys())}")
+    first, *others = [integer_bytes(number) for number in numbers.values()]
+    for length in others:
+        first = first + length
+    return first + _WITHOUT_NUMBERS + len(_NUMBERS) - len(numbers)
+
+
+def frame_bytes(kind: Kind, arms: int, count: Whole, *, signed: bool = False, **numbers: Whole) -> Whole:
     """Length of a frame with `count` messages of one kind, without its topic."""
-    header = header_bytes(sender=sender, incarnation=incarnation, sequence=sequence, round_=round_, flags=flags)
-    return header + batch_bytes(kind, arms, count, signed=signed)
+    return header_bytes(**numbers) + batch_bytes(kind, arms, count, signed=signed)
 
 
 def encoded_bytes(frame: Frame) -> int:
     """Length of this frame, without its topic."""
-    return header_bytes(
-        sender=frame.sender,
-        incarnation=frame.incarnation,
-        sequence=frame.sequence,
-        round_=frame.round,
-        flags=frame.flags,
-    ) + sum(
+    header: int = _WITHOUT_NUMBERS + sum(map(integer_bytes, frame.header[1:]))
+    return header + sum(
         batch_bytes(batch.kind, frame.arms, len(batch), signed=batch.signature.shape[1] > 0) for batch in frame.batches
     )
 
@@ -86,12 +77,13 @@ def fitting(batches: Iterable[Batch], arms: int, *, limit: int = MAX_FRAME_BYTES
     room, messages = limit - LONGEST_HEADER, MAX_MESSAGES
     for batch in batches:
         each = message_bytes(batch.kind, arms, signed=batch.signature.shape[1] > 0)
-        take = min(len(batch), messages, max(0, (room - LONGEST_FRAMING) // each))
+        framing = LONGEST_FRAMING + integer_bytes(batch.kind.tag) - 1
+        take = min(len(batch), messages, max(0, (room - framing) // each))
         if len(kept) == MAX_BATCHES:
             take = 0
         if take:
             kept.append(batch if take == len(batch) else batch.rows(np.arange(take)))
-            room -= LONGEST_FRAMING + take * each
+            room -= framing + take * each
             messages -= take
         left_out += len(batch) - take
     return tuple(kept), left_out

@@ -16,7 +16,7 @@ from agentd.audit.distinguish import Table, choose, distinguish
 from agentd.audit.examine import Verdict, Workers, examine, rehearsed
 from agentd.audit.features import Column, columns, features
 from agentd.audit.transcript import record
-from agentd.core.message import Kind
+from agentd.core.bodies import SEALED
 from agentd.wire.codec import decode_frame
 
 
@@ -111,7 +111,7 @@ def test_the_transcript_is_every_frame_in_bytes_and_every_arm() -> None:
     assert seen.arms[:2] == [0, 0]
     (batch,) = frames[1].batches
     (message,) = batch.messages()
-    assert (batch.kind, message.origin, message.trial, message.body[:3]) == (Kind.SEALED, TARGET, 2, (0, 2, 1))
+    assert (batch.kind, message.origin, message.trial, message.body[:3]) == (SEALED, TARGET, 2, (0, 2, 1))
 
 
 def test_features_compute_a_release_back_from_its_record() -> None:

@@ -17,7 +17,7 @@ from agentd.bench.sample import spread
 from agentd.bench.simulate import bench_simulate
 from agentd.cli import main
 from agentd.commands.bench import draw_network
-from agentd.core.message import Kind
+from agentd.core.bodies import KINDS
 
 
 def test_a_spread_tells_median_and_extremes() -> None:
@@ -26,7 +26,7 @@ def test_a_spread_tells_median_and_extremes() -> None:
 
 def test_the_codec_is_measured_for_every_kind() -> None:
     result = bench_codec(repetitions=1)
-    assert set(result) == {kind.name.lower() for kind in Kind}
+    assert set(result) == {kind.name.lower() for kind in KINDS.values()}
     assert all(kind["decode_us_per_message"]["median"] > 0 for kind in result.values())
 
 

@@ -6,10 +6,11 @@ import pytest
 from small_runs import sample, samples, totals
 
 from agentd.core.agent import Agent
+from agentd.core.bodies import RELEASED, SAMPLE, TOTALS, Kind
 from agentd.core.chance import Purpose, stream
 from agentd.core.grid import UNIT
 from agentd.core.lies import Attack, Liar
-from agentd.core.message import MAX_AGENT_ID, Batch, Columns, Held, Kind, Message, News, batch_of
+from agentd.core.message import MAX_AGENT_ID, Batch, Columns, Held, Message, News, batch_of
 from agentd.core.policy import Intent, PolicySettings, make_policy
 from agentd.core.privacy.laplace import SeededLaplace
 from agentd.core.privacy.ledger import Release
@@ -23,7 +24,7 @@ class Scripted:
 
     ledger = None
 
-    def __init__(self, kind: Kind | None = Kind.SAMPLE) -> None:
+    def __init__(self, kind: Kind | None = SAMPLE) -> None:
         self.kind = kind
         self.calls: list[tuple[object, ...]] = []
 
@@ -47,7 +48,7 @@ class Scripted:
         self.calls.append(("forget", rows.tolist()))
 
 
-def scripted(kind: Kind | None = Kind.SAMPLE, lifetime: int = 2, liar: Liar | None = None) -> tuple[Agent, Scripted]:
+def scripted(kind: Kind | None = SAMPLE, lifetime: int = 2, liar: Liar | None = None) -> tuple[Agent, Scripted]:
     policy = Scripted(kind)
     return Agent(OWN, policy, terms=Terms(2, lifetime), liar=liar), policy
 
@@ -128,7 +129,7 @@ def test_own_message_and_relays_of_its_kind_share_a_batch() -> None:
     agent.receive([samples(sample(1, 1, 3)), totals(Message(2, 1, 3, (0, 0, 0, 0)))])
     pull(agent)
     told = agent.turn.outbox()
-    assert [(batch.kind, batch.origin.tolist()) for batch in told] == [(Kind.SAMPLE, [OWN, 1]), (Kind.TOTALS, [2])]
+    assert [(batch.kind, batch.origin.tolist()) for batch in told] == [(SAMPLE, [OWN, 1]), (TOTALS, [2])]
 
 
 def test_an_agent_that_lost_its_state_continues_the_trials_under_a_new_incarnation() -> None:
@@ -149,7 +150,7 @@ def test_a_lying_relay_corrupts_what_it_forwards_but_not_its_own() -> None:
     agent, policy = scripted(liar=liar)
     pull(agent, 7)
     agent.receive([samples(sample(1, 1, 3, arm=1, reward=9))])
-    assert policy.calls[-2:] == [("observe", 1, 1, 7, 7), ("learn", Kind.SAMPLE, [1], [0])]
+    assert policy.calls[-2:] == [("observe", 1, 1, 7, 7), ("learn", SAMPLE, [1], [0])]
     assert [(m.origin, m.body) for m in messages(agent.turn.outbox())] == [(OWN, (1, 5)), (1, (1, UNIT))]
 
 
@@ -157,7 +158,7 @@ def test_what_is_heard_is_learned_once_and_counted() -> None:
     agent, policy = scripted()
     agent.receive([samples(sample(1, 1), sample(2, 1)), samples(sample(1, 1))])
     agent.receive([samples(sample(2, 1), sample(OWN, 1))])
-    assert policy.calls == [("learn", Kind.SAMPLE, [1, 2], [0, 1])]
+    assert policy.calls == [("learn", SAMPLE, [1, 2], [0, 1])]
     assert agent.heard == 2
     assert agent.origins_heard == 3
     assert agent.redundant == {"duplicate": 2, "own": 1}
@@ -174,7 +175,7 @@ def test_what_was_held_of_an_origin_is_forgotten_before_its_new_life_is_learned(
     agent, policy = scripted()
     agent.receive([samples(sample(5, 1), sample(1, 1))])
     agent.receive([samples(sample(5, 2, incarnation=1))])
-    assert policy.calls[1:] == [("forget", [1]), ("learn", Kind.SAMPLE, [5], [1])]
+    assert policy.calls[1:] == [("forget", [1]), ("learn", SAMPLE, [5], [1])]
 
 
 def test_a_forged_copy_does_not_take_the_place_of_the_real_one() -> None:
@@ -182,7 +183,7 @@ def test_a_forged_copy_does_not_take_the_place_of_the_real_one() -> None:
     agent.receive([samples(sample(1, 1, 9, reward=UNIT + 1, lifetime=9))])
     assert policy.calls == []
     agent.receive([samples(sample(1, 1, 1, reward=4))])
-    assert policy.calls == [("learn", Kind.SAMPLE, [1], [0])]
+    assert policy.calls == [("learn", SAMPLE, [1], [0])]
     assert agent.dropped == {"body": 1}
 
 
@@ -190,7 +191,7 @@ def test_totals_that_take_back_what_was_said_are_not_learned() -> None:
     agent, policy = scripted()
     agent.receive([totals(Message(1, 5, 1, (3, 0, 2, 0)))])
     agent.receive([totals(Message(1, 6, 1, (2, 0, 2, 0)), Message(2, 6, 1, (1, 0, 0, 0)))])
-    assert policy.calls == [("learn", Kind.TOTALS, [1], [0]), ("learn", Kind.TOTALS, [2], [1])]
+    assert policy.calls == [("learn", TOTALS, [1], [0]), ("learn", TOTALS, [2], [1])]
     assert agent.dropped == {"history": 1}
     assert agent.heard == 2
 
@@ -206,7 +207,7 @@ def test_a_message_that_contradicts_history_is_not_learned_even_alone() -> None:
 def test_agents_relay_every_kind_whatever_they_run(name: str) -> None:
     policy = make_policy(name, PolicySettings(arms=2), OWN, SeededLaplace(1, OWN))
     agent = Agent(OWN, policy, terms=Terms(2, 2))
-    bodies = {Kind.RELEASED: (1, 1, 4, 0, 0, 0), Kind.TOTALS: (1, 4, 0, 0), Kind.SAMPLE: (1, 4)}
+    bodies = {RELEASED: (1, 1, 4, 0, 0, 0), TOTALS: (1, 4, 0, 0), SAMPLE: (1, 4)}
     agent.receive(
         [batch_of(kind, [Message(origin, 1, 2, body)]) for origin, (kind, body) in enumerate(bodies.items(), start=10)]
     )

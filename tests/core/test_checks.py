@@ -10,18 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_runs import released, sample, samples, totals
 
-from agentd.core.checks import MAX_GAP, NOISE_SCALES, Checks
+from agentd.core.bodies import RELEASED, SAMPLE, TOTALS, Kind
+from agentd.core.bodies.released import MAX_GAP, NOISE_SCALES
+from agentd.core.checks import Checks
 from agentd.core.grid import UNIT
-from agentd.core.message import (
-    MAX_AGENT_ID,
-    MAX_INCARNATION,
-    MAX_LIFETIME,
-    MAX_TRIAL,
-    Batch,
-    Kind,
-    Message,
-    batch_of,
-)
+from agentd.core.message import MAX_AGENT_ID, MAX_INCARNATION, MAX_LIFETIME, MAX_TRIAL, Batch, Message, batch_of
 from agentd.core.privacy.series import ReleaseSeries, scale_steps
 from agentd.core.terms import Terms
 
@@ -82,15 +75,15 @@ def test_a_trial_that_has_not_happened_yet_is_dropped() -> None:
     assert accepted(samples(sample(1, 7), sample(1, 8)), latest_trial=7) == (1, {"future": 1})
 
 
-@pytest.mark.parametrize("kind", [Kind.RELEASED, Kind.TOTALS])
+@pytest.mark.parametrize("kind", [RELEASED, TOTALS])
 def test_a_body_for_another_number_of_arms_is_dropped(kind: Kind) -> None:
-    width = 3 if kind is Kind.RELEASED else 2
+    width = 3 if kind is RELEASED else 2
     batch = batch_of(kind, [Message(1, 1, 1, (0,) * width), Message(2, 1, 1, (0,) * width)])
     assert accepted(batch) == (0, {"shape": 2})
 
 
 def test_a_sample_wider_than_a_sample_is_dropped() -> None:
-    assert accepted(batch_of(Kind.SAMPLE, [Message(1, 1, 1, (0, 0, 0))])) == (0, {"shape": 1})
+    assert accepted(batch_of(SAMPLE, [Message(1, 1, 1, (0, 0, 0))])) == (0, {"shape": 1})
 
 
 @pytest.mark.parametrize("body", [(0, 0), (1, UNIT)])
@@ -187,7 +180,7 @@ def test_one_bad_row_takes_no_good_row_with_it() -> None:
 
 
 def test_an_empty_batch_passes() -> None:
-    assert accepted(batch_of(Kind.SAMPLE, [sample(1, 1)]).rows(np.zeros(1, dtype=np.bool_))) == (0, {})
+    assert accepted(batch_of(SAMPLE, [sample(1, 1)]).rows(np.zeros(1, dtype=np.bool_))) == (0, {})
 
 
 class Line:
@@ -224,7 +217,7 @@ class Line:
 def test_totals_only_grow_and_by_no_more_than_the_pulls_pay(
     before: tuple[int, int], after: tuple[int, int], fine: bool
 ) -> None:
-    line = Line(Kind.TOTALS)
+    line = Line(TOTALS)
     assert line.continues((10, before)) == [True]
     assert line.continues((11, after)) == [fine]
     assert line.checks.dropped == ({} if fine else {"history": 1})
@@ -247,13 +240,13 @@ def test_totals_only_grow_and_by_no_more_than_the_pulls_pay(
 def test_pulls_only_grow_and_a_release_keeps_its_value_until_it_is_renewed(
     before: tuple[int, ...], after: tuple[int, ...], fine: bool
 ) -> None:
-    line = Line(Kind.RELEASED)
+    line = Line(RELEASED)
     assert line.continues((10, before)) == [True]
     assert line.continues((11, after)) == [fine]
 
 
 def test_what_was_refused_is_not_what_later_ones_are_held_against() -> None:
-    line = Line(Kind.TOTALS)
+    line = Line(TOTALS)
     line.continues((10, (3, 5)))
     assert line.continues((11, (1, 0))) == [False]
     assert line.continues((12, (2, 0))) == [False]
@@ -261,7 +254,7 @@ def test_what_was_refused_is_not_what_later_ones_are_held_against() -> None:
 
 
 def test_late_messages_are_held_against_nothing_and_change_nothing() -> None:
-    line = Line(Kind.TOTALS)
+    line = Line(TOTALS)
     line.continues((10, (3, 5)))
     assert line.continues((9, (9, 9))) == [True]
     assert line.newest == []
@@ -269,7 +262,7 @@ def test_late_messages_are_held_against_nothing_and_change_nothing() -> None:
 
 
 def test_of_several_new_messages_the_newest_is_remembered() -> None:
-    line = Line(Kind.TOTALS)
+    line = Line(TOTALS)
     assert line.continues((12, (6, 0)), (11, (5, 0)), (10, (4, 0))) == [True, True, True]
     assert line.newest == [12]
     assert line.continues((13, (5, 0))) == [False]
@@ -277,7 +270,7 @@ def test_of_several_new_messages_the_newest_is_remembered() -> None:
 
 
 def test_a_new_incarnation_owes_nothing_to_the_old_one() -> None:
-    line = Line(Kind.TOTALS)
+    line = Line(TOTALS)
     line.continues((10, (9, 0)))
     line.checks.forget(np.array([0, 77]))
     assert line.continues((4, (1, 0)), incarnation=1) == [True]
@@ -286,7 +279,7 @@ def test_a_new_incarnation_owes_nothing_to_the_old_one() -> None:
 
 
 def test_origins_are_held_apart_and_the_memory_grows_with_them() -> None:
-    line = Line(Kind.TOTALS)
+    line = Line(TOTALS)
     for row in (0, 3, 40):
         assert line.continues((10, (3 + row, 0)), row=row) == [True]
     for row in (0, 3, 40):
@@ -295,13 +288,13 @@ def test_origins_are_held_apart_and_the_memory_grows_with_them() -> None:
 
 
 def test_samples_have_no_history() -> None:
-    line = Line(Kind.SAMPLE, arms=2)
+    line = Line(SAMPLE, arms=2)
     assert line.continues((10, (1, 0))) == [True]
     assert line.continues((11, (0, 0))) == [True]
 
 
 def test_no_new_message_means_nothing_to_hold_against() -> None:
-    assert Line(Kind.TOTALS).continues() == []
+    assert Line(TOTALS).continues() == []
 
 
 near = st.sampled_from([-1, 0, 1, 2, 3, 4, 5, 9, MAX_TRIAL - 1, MAX_TRIAL, MAX_TRIAL + 1, MOST, LEAST])
@@ -309,7 +302,7 @@ sums = st.sampled_from([LEAST, -64 * UNIT, -1, 0, 1, 5, UNIT, 64 * UNIT + UNIT, 
 
 
 @given(
-    st.sampled_from([Kind.RELEASED, Kind.TOTALS]),
+    st.sampled_from([RELEASED, TOTALS]),
     st.lists(st.tuples(st.lists(st.tuples(near, near, sums), min_size=2, max_size=2), near), min_size=1, max_size=3),
     st.integers(0, 3),
 )
@@ -319,7 +312,7 @@ def test_what_is_fine_at_a_glance_is_what_passes_step_by_step(
 ) -> None:
     """Some origins tell bodies near the limits; a glance must see all that judging and holding against them sees."""
     quick, slow = Checks(Terms(2, 1)), Checks(Terms(2, 1))
-    width = 3 if kind is Kind.RELEASED else 2
+    width = 3 if kind is RELEASED else 2
     told = [([(1, 1, 0), (1, 1, 0)], 4)] * rounds_before + told
     rows = np.array([0], dtype=np.int64)
     for place, (cells, trial) in enumerate(told):

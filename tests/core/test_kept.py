@@ -8,9 +8,10 @@ import pytest
 from small_runs import observe
 
 from agentd.core.agent import Agent
+from agentd.core.bodies import RELEASED
 from agentd.core.grid import UNIT
 from agentd.core.kept import Kept, resume
-from agentd.core.message import Kind, Message, batch_of
+from agentd.core.message import Message, batch_of
 from agentd.core.policy import ALGORITHMS, PolicySettings, make_policy
 from agentd.core.policy.base import Keepable
 from agentd.core.policy.coins import KeyedCoins
@@ -72,7 +73,7 @@ def test_a_pull_under_way_is_repeated_and_a_lost_one_skipped(
 
 @pytest.mark.parametrize(("lifetime", "said_again"), [(0, 0), (3, 1)])
 def test_what_was_said_last_is_said_again_where_anything_is_said(lifetime: int, said_again: int) -> None:
-    said = batch_of(Kind.RELEASED, [Message(1, 5, 1, (5, 5, 9, 0, 0, 0), incarnation=4)])
+    said = batch_of(RELEASED, [Message(1, 5, 1, (5, 5, 9, 0, 0, 0), incarnation=4)])
     agent = Agent(1, policy_of("private-ucb"), terms=Terms(2, lifetime), incarnation=4)
     resume(agent, kept(said=said), 5, SeededLaplace(1, 1))
     batches = agent.turn.outbox()

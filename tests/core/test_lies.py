@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from small_runs import released, sample, samples, totals
 
+from agentd.core.bodies import SEALED
 from agentd.core.chance import Purpose, stream
 from agentd.core.checks import Checks
 from agentd.core.grid import UNIT
 from agentd.core.lies import Attack, Liar
-from agentd.core.message import Kind, Message, batch_of
+from agentd.core.message import Message, batch_of
 from agentd.core.terms import Terms
 
 
@@ -125,9 +126,9 @@ def test_a_lying_relay_strikes_some_rows_and_leaves_the_others() -> None:
 
 def test_a_lying_relay_turns_a_sealed_sum_into_as_many_lies_as_it_is_worth() -> None:
     told = [Message(1, 30, 2, (1, 20, 2, 10 * UNIT, 9 * UNIT), 3), Message(2, 1, 2, (0, 0, 0, 0, 0), 3)]
-    forwarded = liar("relay-worst").forward(batch_of(Kind.SEALED, told)).messages()
+    forwarded = liar("relay-worst").forward(batch_of(SEALED, told)).messages()
     assert [message.body for message in forwarded] == [(1, 20, 2, 10 * UNIT, 0), (0, 0, 0, 0, 0)]
-    (upwards,) = liar("relay-point:1").forward(batch_of(Kind.SEALED, told[:1])).messages()
+    (upwards,) = liar("relay-point:1").forward(batch_of(SEALED, told[:1])).messages()
     assert upwards.body == (1, 20, 2, 10 * UNIT, 10 * UNIT)
 
 

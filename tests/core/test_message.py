@@ -1,43 +1,32 @@
-"""Messages in columns: what they hold, how they are stacked, and what cannot become one."""
+"""Messages in columns: what they hold, and how they are stacked."""
 
 from __future__ import annotations
-
-from dataclasses import fields
 
 import numpy as np
 import pytest
 from small_runs import sample, samples, totals
 
-from agentd.core.message import Batch, Kind, Message, Observation, batch_of, body_width, by_kind, join
+from agentd.core.bodies import KINDS, RELEASED, SAMPLE, SEALED, TOTALS, Kind
+from agentd.core.message import Batch, Message, batch_of, by_kind, join
 
 
-@pytest.mark.parametrize(
-    ("kind", "cumulative"), [(Kind.RELEASED, True), (Kind.TOTALS, True), (Kind.SAMPLE, False), (Kind.SEALED, False)]
-)
+@pytest.mark.parametrize(("kind", "cumulative"), [(RELEASED, True), (TOTALS, True), (SAMPLE, False), (SEALED, False)])
 def test_bodies_about_all_arms_repeat_what_came_before(kind: Kind, cumulative: bool) -> None:
     assert kind.cumulative is cumulative
 
 
 def test_the_numbers_of_the_kinds_are_on_the_wire_and_stay() -> None:
-    assert {kind.name: int(kind) for kind in Kind} == {"RELEASED": 1, "TOTALS": 2, "SAMPLE": 3, "SEALED": 4}
+    assert {kind.name: kind.tag for kind in KINDS.values()} == {"RELEASED": 1, "TOTALS": 2, "SAMPLE": 3, "SEALED": 4}
 
 
-@pytest.mark.parametrize(
-    ("kind", "width"), [(Kind.RELEASED, 15), (Kind.TOTALS, 10), (Kind.SAMPLE, 2), (Kind.SEALED, 5)]
-)
+@pytest.mark.parametrize(("kind", "width"), [(RELEASED, 15), (TOTALS, 10), (SAMPLE, 2), (SEALED, 5)])
 def test_the_width_of_a_body_follows_from_its_kind_and_the_arms(kind: Kind, width: int) -> None:
-    assert body_width(kind, 5) == width
-
-
-def test_a_raw_observation_has_nothing_that_could_be_sent() -> None:
-    assert [field.name for field in fields(Observation)] == ["arm", "reward"]
-    assert not isinstance(Observation(0, 1), Batch)
-    assert not {"kind", "head", "body", "messages"} & set(dir(Observation(0, 1)))
+    assert kind.width(5) == width
 
 
 def test_messages_come_out_of_columns_as_they_went_in() -> None:
     told = [Message(3, 7, 1, (0, 5), 4, 2), Message(9, 1, 2, (1, 6), 2, 0)]
-    batch = batch_of(Kind.SAMPLE, told)
+    batch = batch_of(SAMPLE, told)
     assert batch.messages() == told
     assert len(batch) == 2
     assert batch.origin.tolist() == [3, 9]
@@ -53,7 +42,7 @@ def test_a_message_without_a_lifetime_gets_the_life_it_has() -> None:
 
 
 def test_a_batch_of_nothing_has_no_rows() -> None:
-    nothing = batch_of(Kind.TOTALS, [])
+    nothing = batch_of(TOTALS, [])
     assert len(nothing) == 0
     assert nothing.messages() == []
 
@@ -79,8 +68,8 @@ def test_joining_one_batch_copies_nothing() -> None:
 def test_batches_are_grouped_by_kind_in_order_of_appearance() -> None:
     first, second = samples(sample(1, 1)), samples(sample(2, 1))
     other = totals(Message(3, 1, 1, (1, 0)))
-    grouped = by_kind([first, other, batch_of(Kind.SAMPLE, []), second])
-    assert [(batch.kind, batch.origin.tolist()) for batch in grouped] == [(Kind.SAMPLE, [1, 2]), (Kind.TOTALS, [3])]
+    grouped = by_kind([first, other, batch_of(SAMPLE, []), second])
+    assert [(batch.kind, batch.origin.tolist()) for batch in grouped] == [(SAMPLE, [1, 2]), (TOTALS, [3])]
 
 
 def test_batches_of_one_kind_and_different_widths_stay_apart() -> None:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from small_runs import sample, samples
 
 from agentd.core import repetition
+from agentd.core.bodies import SAMPLE, TOTALS
 from agentd.core.gossip import Gossip
-from agentd.core.message import Batch, Columns, Kind, Message, batch_of
+from agentd.core.message import Batch, Columns, Message, batch_of
 from agentd.core.origins import Origins
 
 OWN = 0
@@ -81,10 +82,10 @@ def later(message: Message) -> Message:
 def test_the_short_way_comes_to_the_same_as_the_long_way(first: list[Message], rest: list[str | list[Message]]) -> None:
     """Rounds that repeat each other, and in between whatever else: new origins, new lives, old trials, forgeries."""
     pair, now = Pair(), first
-    pair.hear(batch_of(Kind.SAMPLE, now))
+    pair.hear(batch_of(SAMPLE, now))
     for step in rest:
         now = [later(message) for message in now] if isinstance(step, str) else step
-        pair.hear(batch_of(Kind.SAMPLE, now))
+        pair.hear(batch_of(SAMPLE, now))
 
 
 def test_in_lockstep_every_round_but_the_first_few_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,5 +126,5 @@ def test_a_kind_is_remembered_whatever_other_kinds_come_in_between() -> None:
     pair = Pair()
     for trial in range(1, 6):
         pair.hear(samples(sample(1, trial, reward=5)))
-        pair.hear(batch_of(Kind.TOTALS, [Message(2, trial, 1, (trial, 1))]))
-    assert set(pair.gossips[0]._last) == {Kind.SAMPLE, Kind.TOTALS}
+        pair.hear(batch_of(TOTALS, [Message(2, trial, 1, (trial, 1))]))
+    assert set(pair.gossips[0]._last) == {SAMPLE, TOTALS}

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentd.core.bodies import SEALED
 from agentd.core.checks import Checks
 from agentd.core.grid import UNIT
-from agentd.core.message import Kind, Message, batch_of
+from agentd.core.message import Message, batch_of
 from agentd.core.policy.records import NOTHING, Record
 from agentd.core.privacy.laplace import SeededLaplace
 from agentd.core.privacy.sealing import OpenBatch, Weighting
@@ -24,7 +25,7 @@ LEAST = 9 * UNIT * 9 // 33
 
 def judged(*body: int, trial: int = 50, epsilon: float | None = EPSILON) -> bool:
     checks = Checks(Terms(ARMS, 1, epsilon))
-    return len(checks.judge(batch_of(Kind.SEALED, [Message(1, trial, 1, body)]))) == 1
+    return len(checks.judge(batch_of(SEALED, [Message(1, trial, 1, body)]))) == 1
 
 
 def records(batches: list[int], reward: int, seed: int, weighting: Weighting = WEIGHTING) -> list[Record]:
@@ -47,7 +48,7 @@ class Line:
 
     def take(self, *told: tuple[int, tuple[int, ...]], incarnation: int = 0) -> list[int]:
         """Which trials are believed, of (trial, body)."""
-        batch = batch_of(Kind.SEALED, [Message(4, trial, 1, body, 1, incarnation) for trial, body in told])
+        batch = batch_of(SEALED, [Message(4, trial, 1, body, 1, incarnation) for trial, body in told])
         batch = self._checks.judge(batch)
         news, _ = self._checks.continues(batch, np.zeros(len(batch), dtype=np.int64))
         assert len(news.batch) == len(news.rows)

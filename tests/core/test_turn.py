@@ -102,7 +102,7 @@ def test_what_is_for_the_disk_is_what_is_sent_and_the_state_is_gone_with_the_nex
     turn = agent.turn
     (batch,) = turn.outbox()
     assert turn.state["counts"] == [1, 0, 0]
-    assert turn.message == ([int(batch.kind), 1, *batch.body.shape], batch.body.astype("<i8").tobytes())
+    assert turn.message == ([batch.kind.tag, 1, *batch.body.shape], batch.body.astype("<i8").tobytes())
     pulled(agent)
     with pytest.raises(RuntimeError, match="the state after trial 1 is gone"):
         _ = turn.state

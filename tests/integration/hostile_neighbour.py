@@ -9,8 +9,9 @@ from typing import Any
 
 import msgpack
 
+from agentd.core.bodies import RELEASED, SAMPLE, TOTALS, Kind
 from agentd.core.grid import UNIT
-from agentd.core.message import Kind, Message, batch_of
+from agentd.core.message import Message, batch_of
 from agentd.errors import PeerError
 from agentd.wire.codec import decode_frame, encode_frame
 from agentd.wire.frame import MAX_FRAME_BYTES, Frame
@@ -89,7 +90,7 @@ class HostileNeighbour:
         else:
             self.accepted += 1
 
-    def _frame(self, round_: int, *messages: Message, kind: Kind = Kind.TOTALS, **changes: Any) -> bytes:
+    def _frame(self, round_: int, *messages: Message, kind: Kind = TOTALS, **changes: Any) -> bytes:
         """A sound frame of an earlier round."""
         trial = max(1, round_ - 1)
         honest = Message(OWN, trial, 2, (trial, trial * UNIT // 2, 0, 0), 2)
@@ -154,13 +155,13 @@ class HostileNeighbour:
         trial = self._dice.choice((1, max(1, round_ - 1), round_ + 1, 2**30 - 1))
         kind, body = self._dice.choice(
             (
-                (Kind.TOTALS, (1, UNIT, 0, 0)),
-                (Kind.TOTALS, (1, -UNIT, 0, 0)),
-                (Kind.TOTALS, (trial + 1, 0, 0, 0)),
-                (Kind.SAMPLE, (ARMS, 0)),
-                (Kind.SAMPLE, (0, UNIT + 1)),
-                (Kind.RELEASED, (1, 1, 2**62, 1, 1, -(2**62))),
-                (Kind.RELEASED, (2**32 - 1, 1, 0, 0, 0, 0)),
+                (TOTALS, (1, UNIT, 0, 0)),
+                (TOTALS, (1, -UNIT, 0, 0)),
+                (TOTALS, (trial + 1, 0, 0, 0)),
+                (SAMPLE, (ARMS, 0)),
+                (SAMPLE, (0, UNIT + 1)),
+                (RELEASED, (1, 1, 2**62, 1, 1, -(2**62))),
+                (RELEASED, (2**32 - 1, 1, 0, 0, 0, 0)),
             )
         )
         return self._frame(round_, Message(origin, trial, 2, body, 2), kind=kind)

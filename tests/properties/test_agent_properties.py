@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from small_runs import Overheard, sample
 
 from agentd.core.agent import Agent
+from agentd.core.bodies import KINDS, SAMPLE, TOTALS, Kind
 from agentd.core.chance import Purpose, stream
 from agentd.core.estimate import half_of
 from agentd.core.gossip import MAX_QUEUED, WINDOW
 from agentd.core.grid import UNIT
-from agentd.core.message import HEAD_WIDTH, MAX_AGENT_ID, MAX_TRIAL, Batch, Kind, Message, batch_of, body_width
+from agentd.core.message import HEAD_WIDTH, MAX_AGENT_ID, MAX_TRIAL, Batch, Message, batch_of
 from agentd.core.origins import MAX_ORIGINS
 from agentd.core.policy import ALGORITHMS, PolicySettings, make_policy
 from agentd.core.policy.byzantine_ucb import ByzantineUcb
@@ -130,7 +131,7 @@ def test_the_order_of_arrival_changes_no_statistic_and_no_decision(
 def test_a_sample_counts_once_per_origin_and_trial(keys: list[tuple[int, int]], seed: int) -> None:
     chance = random.Random(seed)
     agent = agent_running("byzantine-ucb")
-    frames = [batch_of(Kind.SAMPLE, [sample(o, t, chance.randrange(1, 4), reward=o * t, lifetime=3)]) for o, t in keys]
+    frames = [batch_of(SAMPLE, [sample(o, t, chance.randrange(1, 4), reward=o * t, lifetime=3)]) for o, t in keys]
     for call in delivered(frames, chance):
         agent.receive(call)
     policy = agent.policy
@@ -158,8 +159,8 @@ def hostile_batch(kind: Kind, width: int, rows: int, signature: int, seed: int) 
 @st.composite
 def hostile_batches(draw: st.DrawFn) -> Batch:
     """Anything that fits the types: any kind, any width, any signature, any numbers."""
-    kind = draw(st.sampled_from(Kind))
-    width = draw(st.sampled_from([body_width(kind, ARMS)] * 6 + [0, 1, 9]))
+    kind = draw(st.sampled_from(list(KINDS.values())))
+    width = draw(st.sampled_from([kind.width(ARMS)] * 6 + [0, 1, 9]))
     return hostile_batch(
         kind, width, draw(st.integers(0, 6)), draw(st.sampled_from([0, 0, 64, 3])), draw(st.integers(0, 1 << 64))
     )
@@ -171,8 +172,12 @@ def plausible_batches(draw: st.DrawFn) -> Batch:
 
     About half of the bodies are ones that somebody honest said, at another trial or not.
     """
-    kind, rows, seed = draw(st.sampled_from(Kind)), draw(st.integers(0, 6)), draw(st.integers(0, 1 << 64))
-    batch = hostile_batch(kind, body_width(kind, ARMS), rows, 0, seed)
+    kind, rows, seed = (
+        draw(st.sampled_from(list(KINDS.values()))),
+        draw(st.integers(0, 6)),
+        draw(st.integers(0, 1 << 64)),
+    )
+    batch = hostile_batch(kind, kind.width(ARMS), rows, 0, seed)
     chance = np.random.Generator(np.random.Philox(seed))
     honest = np.concatenate([frame.body for frame in told_by(9, SPEAKS[kind], 60)])
     said = honest[chance.integers(0, len(honest), size=rows)]
@@ -238,7 +243,7 @@ def test_impossible_messages_change_nothing_even_under_honest_names(
 @given(
     st.sampled_from(TELLING), st.lists(hostile_batches() | plausible_batches(), max_size=12), st.integers(0, 1 << 32)
 )
-@example("coop-ucb", [batch_of(Kind.TOTALS, [Message(0, 30, 1, (15, 15 * UNIT, 15, 0))])], 1)
+@example("coop-ucb", [batch_of(TOTALS, [Message(0, 30, 1, (15, 15 * UNIT, 15, 0))])], 1)
 @many
 def test_hostile_origins_count_for_themselves_only(algorithm: str, hostile: list[Batch], seed: int) -> None:
     """Whatever strangers say under names of their own: without them, what is left is what the honest ones said."""
@@ -254,7 +259,7 @@ def test_hostile_origins_count_for_themselves_only(algorithm: str, hostile: list
     strange = [batch.rows(batch.origin >= 100) for batch in overheard.learned]
     assert victim.heard == control.heard + sum(len(batch) for batch in strange)
     if algorithm == "byzantine-ucb":
-        for origin, trial, _, (arm, reward), *_ in chain(*(b.messages() for b in strange if b.kind is Kind.SAMPLE)):
+        for origin, trial, _, (arm, reward), *_ in chain(*(b.messages() for b in strange if b.kind is SAMPLE)):
             statistics(control)[arm].add(half_of(origin, trial), reward)
     else:
         strangers = np.concatenate([batch.origin for batch in strange])
@@ -269,7 +274,7 @@ def test_memory_stays_bounded_under_a_flood_of_names_and_trials() -> None:
     for trial in (1, 2, 200):
         head = np.stack([names, 0 * names, 0 * names + trial, 0 * names + 9, 0 * names + 9], axis=1)
         empty = np.empty((len(names), 0), dtype=np.uint8)
-        agent.receive([Batch(Kind.SAMPLE, head, np.zeros((len(names), 2), dtype=np.int64), empty)] * 2)
+        agent.receive([Batch(SAMPLE, head, np.zeros((len(names), 2), dtype=np.int64), empty)] * 2)
     assert agent.origins_heard == MAX_ORIGINS + 1
     assert agent._gossip._ring.shape == (WINDOW, MAX_ORIGINS + 2)
     assert agent.dropped == {"origins": 3 * 2 * (MAX_AGENT_ID - MAX_ORIGINS)}
@@ -284,7 +289,7 @@ def test_the_queue_of_relays_stays_bounded() -> None:
         told = np.tile(trials, 64)
         head = np.stack([origins, 0 * told, told, 0 * told + 9, 0 * told + 9], axis=1)
         empty = np.empty((len(told), 0), dtype=np.uint8)
-        agent.receive([Batch(Kind.SAMPLE, head, np.zeros((len(told), 2), dtype=np.int64), empty)])
+        agent.receive([Batch(SAMPLE, head, np.zeros((len(told), 2), dtype=np.int64), empty)])
     assert agent.heard == 4096 * WINDOW
     assert agent.dropped == {"overflow": 4096 * WINDOW - MAX_QUEUED}
     assert sum(len(batch) for batch in agent.turn.outbox()) == MAX_QUEUED

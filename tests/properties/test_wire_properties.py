@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agentd.core.message import MAX_ARMS, Batch, Kind, body_width
+from agentd.core.bodies import KINDS, RELEASED, SAMPLE, SEALED, TOTALS
+from agentd.core.message import MAX_ARMS, Batch
 from agentd.errors import PeerError
 from agentd.wire.codec import decode_environment, decode_frame, decode_frames, encode_environment, encode_frame
 from agentd.wire.environment import Hello, Noted, Ping, Pong, Pull, Refusal, Refused, Report, Reward, Welcome
@@ -30,16 +31,16 @@ def below(bits: int, least: int = 0) -> st.SearchStrategy[int]:
 
 @st.composite
 def batches(draw: st.DrawFn, arms: int) -> Batch:
-    kind = draw(st.sampled_from(Kind))
+    kind = draw(st.sampled_from(list(KINDS.values())))
     count = draw(st.integers(1, 4))
     sums = st.integers(-(1 << 63), (1 << 63) - 1)
     cell = {
-        Kind.RELEASED: [below(32), below(32), sums],
-        Kind.TOTALS: [below(32), sums],
-        Kind.SAMPLE: [below(16), below(32)],
-        Kind.SEALED: [below(16), below(32), below(32), sums, sums],
+        RELEASED: [below(32), below(32), sums],
+        TOTALS: [below(32), sums],
+        SAMPLE: [below(16), below(32)],
+        SEALED: [below(16), below(32), below(32), sums, sums],
     }[kind]
-    row = st.tuples(*cell * (body_width(kind, arms) // len(cell)))
+    row = st.tuples(*cell * (kind.width(arms) // len(cell)))
     heads = []
     for _ in range(count):
         lifetime = draw(below(16, 1))

@@ -18,7 +18,7 @@ from evidence import until
 from loopback import LONG_S, Peer, StandIn, events, free_address
 from loopback_fixtures import Context
 
-from agentd.core.message import Kind
+from agentd.core.bodies import SEALED, Kind
 from agentd.core.privacy.sealing import Weighting
 from agentd.core.privacy.series import cost, scale_steps
 from agentd.errors import StateUnusable
@@ -222,7 +222,7 @@ def recount(bodies: list[tuple[Kind, tuple[int, ...]]]) -> dict[int, tuple[int, 
     """Releases and their ε per arm, from nothing but what was said; n^(v/2) and 1/ε are the algorithms' own."""
     releases: dict[int, dict[int, Fraction]] = {}
     for kind, body in bodies:
-        if kind is Kind.SEALED:
+        if kind is SEALED:
             arm, _, batches, *_ = body
             for number in range(1, batches + 1):
                 releases.setdefault(arm, {})[number] = cost(Weighting.of(1.0).scale)

@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 import wire_samples
 
-from agentd.core.message import Batch, Kind, Message, batch_of
+from agentd.core.bodies import RELEASED, SAMPLE, TOTALS, Kind
+from agentd.core.message import Batch, Message, batch_of
 from agentd.errors import PeerError
 from agentd.wire.codec import decode_frame, decode_frames, encode_frame
-from agentd.wire.frame import GOODBYE, GREETING, MAX_FRAME_BYTES, MAX_MESSAGES, Frame, Reason
+from agentd.wire.frame import GOODBYE, GREETING, HEADER, MAX_FRAME_BYTES, MAX_MESSAGES, Frame, Reason, header_fault
 
 DRAW = np.random.default_rng(7)
 
 
-def one(kind: Kind = Kind.SAMPLE, **changes: int) -> Batch:
-    message = Message(7, 300, 1, (1, 2) if kind is Kind.SAMPLE else (1, 1, 5, 0, 0, 0), 2, 1)
+def one(kind: Kind = SAMPLE, **changes: int) -> Batch:
+    message = Message(7, 300, 1, (1, 2) if kind is SAMPLE else (1, 1, 5, 0, 0, 0), 2, 1)
     return batch_of(kind, [message._replace(**changes)])
 
 
@@ -32,22 +33,22 @@ def reason_of(data: bytes, **options: int) -> str:
 
 
 def test_decoded_columns_are_64_bit_integers_of_the_shape_that_the_core_works_on() -> None:
-    frame = decode_frame(encode_frame(wire_samples.a_frame(wire_samples.random_batch(DRAW, Kind.RELEASED, 2, 4))))
+    frame = decode_frame(encode_frame(wire_samples.a_frame(wire_samples.random_batch(DRAW, RELEASED, 2, 4))))
     (batch,) = frame.batches
     assert (batch.head.dtype, batch.head.shape) == (np.int64, (4, 5))
     assert (batch.body.dtype, batch.body.shape) == (np.int64, (4, 6))
     assert (batch.signature.dtype, batch.signature.shape) == (np.uint8, (4, 0))
-    assert batch.kind is Kind.RELEASED
+    assert batch.kind is RELEASED
     assert (frame.messages, frame.arms, frame.goodbye, frame.greeting) == (4, 2, False, False)
 
 
 def test_a_batch_that_is_relayed_is_sent_as_it_was_received() -> None:
-    data = encode_frame(wire_samples.a_frame(wire_samples.random_batch(DRAW, Kind.TOTALS, 2, 9, signed=True)))
+    data = encode_frame(wire_samples.a_frame(wire_samples.random_batch(DRAW, TOTALS, 2, 9, signed=True)))
     assert encode_frame(decode_frame(data)) == data
 
 
 def test_rows_that_are_not_contiguous_encode_like_their_copies() -> None:
-    batch = wire_samples.random_batch(DRAW, Kind.RELEASED, 2, 8, signed=True)
+    batch = wire_samples.random_batch(DRAW, RELEASED, 2, 8, signed=True)
     strided = Batch(batch.kind, np.asfortranarray(batch.head)[::2], batch.body[::2], batch.signature[::2])
     copied = batch.rows(np.arange(0, 8, 2))
     assert encode_frame(wire_samples.a_frame(strided)) == encode_frame(wire_samples.a_frame(copied))
@@ -97,7 +98,7 @@ def test_many_frames_at_once_decode_like_one_by_one_and_each_fault_stays_with_it
 def test_frames_of_one_kind_are_read_together_and_cut_apart_again() -> None:
     counts = (3, 1, 0, 21)
     frames = [
-        wire_samples.a_frame(*([wire_samples.random_batch(DRAW, Kind.RELEASED, 5, n, signed=n == 3)] * (n > 0)), arms=5)
+        wire_samples.a_frame(*([wire_samples.random_batch(DRAW, RELEASED, 5, n, signed=n == 3)] * (n > 0)), arms=5)
         for n in counts
     ]
     parts = [encode_frame(frame) for frame in frames]
@@ -125,7 +126,7 @@ def test_a_frame_of_the_longest_length_is_read_and_one_byte_more_is_refused_unre
 
 
 def test_the_most_messages_travel_and_one_more_does_not() -> None:
-    batch = wire_samples.random_batch(DRAW, Kind.SAMPLE, 2, MAX_MESSAGES)
+    batch = wire_samples.random_batch(DRAW, SAMPLE, 2, MAX_MESSAGES)
     data = encode_frame(wire_samples.a_frame(batch))
     assert decode_frame(data).messages == MAX_MESSAGES
     with pytest.raises(ValueError, match="range"):
@@ -150,7 +151,7 @@ def test_the_most_messages_travel_and_one_more_does_not() -> None:
         ({"batches": (one(),) * 16}, "range"),
         ({"arms": 0}, "arms"),
         ({"arms": 1025}, "arms"),
-        ({"batches": (one(Kind.RELEASED),), "arms": 3}, "3 arms"),
+        ({"batches": (one(RELEASED),), "arms": 3}, "3 arms"),
         ({"batches": (one(trial=0),)}, "head"),
         ({"batches": (one(trial=1 << 30),)}, "head"),
         ({"batches": (one(origin=-1),)}, "head"),
@@ -159,10 +160,10 @@ def test_the_most_messages_travel_and_one_more_does_not() -> None:
         ({"batches": (one(life=3),)}, "head"),
         ({"batches": (one(life=0),)}, "head"),
         ({"batches": (one(lifetime=65537),)}, "head"),
-        ({"batches": (with_body(Kind.SAMPLE, 65536, 0),)}, "arm of a SAMPLE"),
-        ({"batches": (with_body(Kind.SAMPLE, 0, -1),)}, "reward of a SAMPLE"),
-        ({"batches": (with_body(Kind.RELEASED, 1, 1, 5, 1 << 32, 1, 5),)}, "pulls of a RELEASED"),
-        ({"batches": (with_body(Kind.RELEASED, 1, 1, 5, 1, -1, 5),)}, "pulls_at_release of a RELEASED"),
+        ({"batches": (with_body(SAMPLE, 65536, 0),)}, "arm of a SAMPLE"),
+        ({"batches": (with_body(SAMPLE, 0, -1),)}, "reward of a SAMPLE"),
+        ({"batches": (with_body(RELEASED, 1, 1, 5, 1 << 32, 1, 5),)}, "pulls of a RELEASED"),
+        ({"batches": (with_body(RELEASED, 1, 1, 5, 1, -1, 5),)}, "pulls_at_release of a RELEASED"),
     ],
 )
 def test_a_frame_that_peers_would_refuse_is_not_sent(changes: dict, message: str) -> None:
@@ -181,7 +182,7 @@ def test_half_a_signature_is_not_sent(signature: np.ndarray) -> None:
 
 
 def test_a_frame_that_is_too_long_is_not_sent() -> None:
-    batch = wire_samples.random_batch(DRAW, Kind.RELEASED, 1024, 256)
+    batch = wire_samples.random_batch(DRAW, RELEASED, 1024, 256)
     with pytest.raises(ValueError, match="fitting"):
         encode_frame(wire_samples.a_frame(batch, arms=1024))
 
@@ -190,3 +191,32 @@ def test_after_a_failed_encoding_the_next_one_is_whole() -> None:
     with pytest.raises(ValueError, match="head"):
         encode_frame(wire_samples.a_frame(one(), one(trial=0)))
     assert encode_frame(wire_samples.documented_frame()) == hostile_frames.GOOD
+
+
+@pytest.mark.parametrize("name", [name for name in HEADER if name != "run"])
+def test_a_header_is_refused_beyond_the_limits_that_it_is_described_by(name: str) -> None:
+    """Of the numbers that a typed decoder reads by the same description, exactly those pass that it lets pass."""
+
+    def fault(value: object) -> Reason | None:
+        return header_fault([value if field == name else most for field, most in header.items()])
+
+    header = {**HEADER, "run": bytes(HEADER["run"])}
+    assert [fault(value) for value in (0, HEADER[name])] == [None, None]
+    beyond = Reason.FLAGS if name == "flags" else Reason.RANGE
+    assert [fault(value) for value in (-1, HEADER[name] + 1)] == [beyond, beyond]
+    assert [fault(value) for value in (True, 1.0, None)] == [Reason.TYPE] * 3
+
+
+def test_a_header_names_its_run_with_as_many_bytes_as_it_is_described_by() -> None:
+    numbers = list(HEADER.values())[1:]
+    assert [header_fault([bytes(HEADER["run"] + more), *numbers]) for more in (-1, 0, 1)] == [
+        Reason.LENGTH,
+        None,
+        Reason.LENGTH,
+    ]
+    assert header_fault(["runaway!", *numbers]) is Reason.TYPE
+
+
+def test_the_header_of_a_frame_is_what_it_was_made_of() -> None:
+    header = (b"a run id", 1, 2, 3, 4, 1)
+    assert Frame(*header, (), 5).header == header

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentd.core.message import MAX_TRIAL, SIGNATURE_BYTES, Batch, Kind, Message, batch_of, body_width
+from agentd.core.bodies import KINDS, RELEASED, TOTALS, Kind
+from agentd.core.message import MAX_TRIAL, SIGNATURE_BYTES, Batch, Message, batch_of
 from agentd.errors import PeerError
 from agentd.wire.codec import decode_frame, encode_frame
 from agentd.wire.expectation import Expectation, read_expected
@@ -30,14 +31,14 @@ class Said:
     sequence: int = 127
     round: int = 255
     flags: int = 0
-    kind: Kind = Kind.RELEASED
+    kind: Kind = RELEASED
     arms: int = ARMS
     count: int = 2
     trial: int = 255
     signed: bool = False
 
     def frame(self) -> Frame:
-        body = (1,) * body_width(self.kind, self.arms)
+        body = (1,) * self.kind.width(self.arms)
         batch = batch_of(self.kind, [Message(origin, self.trial, 1, body, 2) for origin in range(self.count)])
         if self.signed:
             signature = np.ones((self.count, SIGNATURE_BYTES), np.uint8)
@@ -62,7 +63,7 @@ said = st.builds(
     incarnation=st.sampled_from([0, 255, 256, 1 << 40]),
     sequence=st.sampled_from([1, 126, 127, 254, 255, 65534, 65535, 1 << 32, MAX_SEQUENCE - 1]),
     round=st.sampled_from([1, 126, 127, 254, 255, 65534, 65535]),
-    kind=st.sampled_from(list(Kind)),
+    kind=st.sampled_from(list(KINDS.values())),
     arms=st.sampled_from([1, 3, 200]),
     count=st.sampled_from([1, 2, 14, 15, 300]),
 )
@@ -93,7 +94,7 @@ def test_the_frame_that_goes_on_is_recognised_and_its_columns_are_those_of_the_w
         {"flags": GOODBYE},
         {"count": 3},
         {"count": 0},
-        {"kind": Kind.TOTALS},
+        {"kind": TOTALS},
         {"arms": 4},
         {"signed": True},
     ],
@@ -164,7 +165,7 @@ def test_no_sequence_number_beyond_the_largest_is_recognised() -> None:
 
 
 def test_a_round_of_several_kinds_or_with_an_unknown_neighbour_is_left_to_the_decoder() -> None:
-    one, other = Said(), Said(kind=Kind.TOTALS)
+    one, other = Said(), Said(kind=TOTALS)
     parts = [(expectation(said), 128, said.next().part()) for said in (one, other)]
     assert read_expected(parts, 256, HeadReader()) is None
     assert read_expected([parts[0], (None, 128, other.next().part())], 256, HeadReader()) is None

@@ -7,11 +7,12 @@ from importlib.resources import files
 
 import wire_samples
 
-from agentd.core.message import MAX_AGENT_ID, MAX_ARMS, Kind
+from agentd.core.bodies import KINDS
+from agentd.core.message import MAX_AGENT_ID, MAX_ARMS
 from agentd.wire.codec import encode_environment, encode_frame
 from agentd.wire.environment import Refusal
 from agentd.wire.frame import MAX_BATCHES, MAX_FRAME_BYTES, MAX_MESSAGES, Reason
-from agentd.wire.layout import HEAD_BYTES, LAYOUTS
+from agentd.wire.layout import HEAD_BYTES, body_bytes
 from agentd.wire.topics import FRAME_TOPIC
 
 TEXT = files("agentd.wire").joinpath("PROTOCOL.md").read_text(encoding="utf-8")
@@ -64,12 +65,13 @@ def test_the_limits_are_those_of_the_document() -> None:
 
 
 def test_the_kinds_and_their_lengths_are_those_of_the_document() -> None:
-    table = [cells for cells in rows(TEXT) if len(cells) == 5 and cells[1] in Kind.__members__]
-    assert [(int(cells[0]), cells[1]) for cells in table] == [(int(kind), kind.name) for kind in Kind]
+    table = [cells for cells in rows(TEXT) if len(cells) == 5 and cells[1] in {kind.name for kind in KINDS.values()}]
+    assert [(int(cells[0]), cells[1]) for cells in table] == [(kind.tag, kind.name) for kind in KINDS.values()]
     for cells in table:
         length = cells[4].replace("·K", "")
-        assert LAYOUTS[int(cells[0])].body_bytes(1) == int(length)
-        assert LAYOUTS[int(cells[0])].per_arm == cells[4].endswith("K")
+        kind = KINDS[int(cells[0])]
+        assert body_bytes(kind, 1) == int(length)
+        assert kind.per_arm == cells[4].endswith("K")
     assert HEAD_BYTES == 18
 
 

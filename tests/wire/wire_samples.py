@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from agentd.core.message import Batch, Kind, Message, batch_of, body_width
+from agentd.core.bodies import RELEASED, SAMPLE, SEALED, TOTALS, Kind
+from agentd.core.message import Batch, Message, batch_of
 from agentd.wire.environment import (
     EnvironmentMessage,
     Hello,
@@ -31,7 +32,7 @@ def a_frame(*batches: Batch, arms: int = 2, flags: int = 0, sender: int = 3, seq
 
 def documented_frame() -> Frame:
     """The frame that PROTOCOL.md explains byte by byte."""
-    return a_frame(batch_of(Kind.RELEASED, [Message(7, 300, 1, (200, 150, 90_000_000, 0, 0, 0), 2, 1)]))
+    return a_frame(batch_of(RELEASED, [Message(7, 300, 1, (200, 150, 90_000_000, 0, 0, 0), 2, 1)]))
 
 
 def random_batch(draw: np.random.Generator, kind: Kind, arms: int, count: int, *, signed: bool = False) -> Batch:
@@ -46,10 +47,10 @@ def random_batch(draw: np.random.Generator, kind: Kind, arms: int, count: int, *
     ]
     per_arm = kind.cumulative
     limits = {
-        Kind.RELEASED: (32, 32, -63),
-        Kind.TOTALS: (32, -63),
-        Kind.SAMPLE: (16, 32),
-        Kind.SEALED: (16, 32, 32, -63, -63),
+        RELEASED: (32, 32, -63),
+        TOTALS: (32, -63),
+        SAMPLE: (16, 32),
+        SEALED: (16, 32, 32, -63, -63),
     }[kind]
     columns = [
         draw.integers(0 if bits > 0 else -(1 << -bits), (1 << abs(bits)) - 1, count, dtype=np.int64)
@@ -57,7 +58,7 @@ def random_batch(draw: np.random.Generator, kind: Kind, arms: int, count: int, *
         for bits in limits
     ]
     body = np.stack(columns, axis=1)
-    assert body.shape == (count, body_width(kind, arms))
+    assert body.shape == (count, kind.width(arms))
     signature = draw.integers(0, 256, (count, 64 * signed), dtype=np.uint8)
     return Batch(kind, np.stack(head, axis=1), body, signature)
 
@@ -65,7 +66,7 @@ def random_batch(draw: np.random.Generator, kind: Kind, arms: int, count: int, *
 def sample_frames() -> dict[str, Frame]:
     """One frame of each sort, by name."""
     draw = np.random.default_rng(20261116)
-    released, totals, sample = (random_batch(draw, kind, 2, 3) for kind in (Kind.RELEASED, Kind.TOTALS, Kind.SAMPLE))
+    released, totals, sample = (random_batch(draw, kind, 2, 3) for kind in (RELEASED, TOTALS, SAMPLE))
     limits = Message(65535, (1 << 30) - 1, 65535, (2**32 - 1, 2**32 - 1, -(2**63)), 65535, (1 << 53) - 1)
     return {
         "documented": documented_frame(),
@@ -74,19 +75,19 @@ def sample_frames() -> dict[str, Frame]:
         "goodbye with messages": a_frame(released, flags=GOODBYE),
         "greeting before the first frame": Frame(RUN, 0, 0, 0, 0, GREETING, (), 0),
         "every number as large as it may be": Frame(
-            b"\xff" * 8, 65535, 2**53 - 1, 2**53 - 1, 2**30 - 1, GOODBYE, (batch_of(Kind.RELEASED, [limits]),), 1
+            b"\xff" * 8, 65535, 2**53 - 1, 2**53 - 1, 2**30 - 1, GOODBYE, (batch_of(RELEASED, [limits]),), 1
         ),
         "every kind": a_frame(released, totals, sample),
-        "signed": a_frame(random_batch(draw, Kind.TOTALS, 2, 2, signed=True)),
-        "signed and unsigned of one kind": a_frame(released, random_batch(draw, Kind.RELEASED, 2, 1, signed=True)),
-        "more than 255 bytes of heads": a_frame(random_batch(draw, Kind.SAMPLE, 5, 15), arms=5),
+        "signed": a_frame(random_batch(draw, TOTALS, 2, 2, signed=True)),
+        "signed and unsigned of one kind": a_frame(released, random_batch(draw, RELEASED, 2, 1, signed=True)),
+        "more than 255 bytes of heads": a_frame(random_batch(draw, SAMPLE, 5, 15), arms=5),
         "a hello and a record of one arm": a_frame(
             batch_of(
-                Kind.SEALED,
+                SEALED,
                 [Message(7, 1, 1, (0, 0, 0, 0, 0), 2, 1), Message(7, 300, 1, (1, 40, 3, 30_000_000, -5), 2, 1)],
             )
         ),
-        "sealed": a_frame(random_batch(draw, Kind.SEALED, 2, 3)),
+        "sealed": a_frame(random_batch(draw, SEALED, 2, 3)),
     }
 
 
@@ -122,7 +123,7 @@ def shown_frame(frame: Frame) -> dict:
         "flags": frame.flags,
         "batches": [
             {
-                "tag": int(batch.kind),
+                "tag": batch.kind.tag,
                 "arms": frame.arms,
                 "messages": [
                     {

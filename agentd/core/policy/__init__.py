@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agentd.core.message import Kind
+from agentd.core.bodies import RELEASED, SAMPLE, SEALED, TOTALS, Kind
 from agentd.core.policy.base import Intent, Policy, PolicySettings, intend
 from agentd.core.policy.byzantine_ucb import ByzantineUcb
 from agentd.core.policy.coins import Coins, KeyedCoins
@@ -46,13 +46,11 @@ _ALL = (
     Algorithm(
         "dp-ucb-int", "every agent alone, private", None, True, False, lambda s, _own, noise, _coins: DpUcbInt(s, noise)
     ),
-    Algorithm(
-        "coop-ucb", "cooperative, not private", Kind.TOTALS, False, False, lambda s, _own, _noise, _coins: CoopUcb(s)
-    ),
+    Algorithm("coop-ucb", "cooperative, not private", TOTALS, False, False, lambda s, _own, _noise, _coins: CoopUcb(s)),
     Algorithm(
         "private-ucb",
         "cooperative, noised at the source (the paper's Algorithms 1 and 2)",
-        Kind.RELEASED,
+        RELEASED,
         True,
         False,
         lambda s, _own, noise, _coins: PrivateUcb(s, noise),
@@ -60,7 +58,7 @@ _ALL = (
     Algorithm(
         "byzantine-ucb",
         "cooperative, robust to liars (the paper's Algorithm 3)",
-        Kind.SAMPLE,
+        SAMPLE,
         False,
         False,
         lambda s, own, _noise, _coins: ByzantineUcb(s, own),
@@ -68,7 +66,7 @@ _ALL = (
     Algorithm(
         "sealed",
         "cooperative, everything that leaves an agent is private with the true ε",
-        Kind.SEALED,
+        SEALED,
         True,
         True,
         Sealed,

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from agentd.core.bodies import Kind
 from agentd.core.grid import UNIT
-from agentd.core.message import Columns, Held, Kind, News
+from agentd.core.message import Columns, Held, News
 from agentd.core.privacy.ledger import Ledger, Release
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 
+from agentd.core.bodies import SAMPLE, Kind
 from agentd.core.estimate import ESTIMATORS, Confidence, Halves, half_of
 from agentd.core.grid import UNIT
-from agentd.core.message import Columns, Held, Kind, News
+from agentd.core.message import Columns, Held, News
 from agentd.core.policy.base import Intent, Noiseless, PolicySettings
 
 
@@ -53,12 +54,12 @@ class ByzantineUcb(Noiseless):
 
     def body(self) -> tuple[Kind, list[int]]:
         """The newest sample."""
-        return Kind.SAMPLE, self._last
+        return SAMPLE, self._last
 
     def learn(self, news: News) -> None:
         """Count samples of others."""
         batch = news.batch
-        if batch.kind is Kind.SAMPLE:
+        if batch.kind is SAMPLE:
             halves = (batch.origin + batch.trial) & 1
             arms, rewards = batch.body[:, 0], batch.body[:, 1]
             for arm in sorted(set(arms.tolist())):

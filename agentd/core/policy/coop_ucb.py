@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from agentd.core.message import Columns, Held, Kind, News
+from agentd.core.bodies import TOTALS, Kind
+from agentd.core.message import Columns, Held, News
 from agentd.core.policy.base import Intent, Noiseless, PolicySettings, best_arm
 from agentd.core.policy.pool import Pool
 
@@ -33,13 +34,13 @@ class CoopUcb(Noiseless):
 
     def body(self) -> tuple[Kind, list[int]]:
         """All pulls and sums so far."""
-        return Kind.TOTALS, [number for pair in zip(self._counts, self._told, strict=True) for number in pair]
+        return TOTALS, [number for pair in zip(self._counts, self._told, strict=True) for number in pair]
 
     def learn(self, news: News) -> None:
         """Count what the origins have more than before."""
-        if news.batch.kind is Kind.TOTALS:
+        if news.batch.kind is TOTALS:
             self._pool.grow(news.grown_by)
 
     def forget(self, rows: Columns, held: Held) -> None:  # noqa: ARG002
         """Drop what the origins said."""
-        self._pool.grow(-held[Kind.TOTALS])
+        self._pool.grow(-held[TOTALS])

@@ -17,7 +17,8 @@ import math
 
 import numpy as np
 
-from agentd.core.message import Cells, Columns, Held, Kind, News
+from agentd.core.bodies import RELEASED, Kind
+from agentd.core.message import Cells, Columns, Held, News
 from agentd.core.policy.base import Intent, PolicySettings, Released, Snapshot, best_arm, kept_rows, take_rows
 from agentd.core.policy.pool import Pool
 from agentd.core.privacy.laplace import Noise
@@ -82,11 +83,11 @@ class PrivateUcb:
             self._counts, self._silent_at, self._released_counts, self._released_sums, strict=True
         ):
             numbers += (silent_at or now, at_release, noised) if at_release else (0, 0, 0)
-        return Kind.RELEASED, numbers
+        return RELEASED, numbers
 
     def learn(self, news: News) -> None:
         """Let what the origins say take the place of what they said."""
-        if news.batch.kind is not Kind.RELEASED:
+        if news.batch.kind is not RELEASED:
             return
         cells = news.batch.cells
         if self._literal and cells[0].tobytes() == cells[1].tobytes():
@@ -97,7 +98,7 @@ class PrivateUcb:
 
     def forget(self, rows: Columns, held: Held) -> None:  # noqa: ARG002
         """Drop what the origins said."""
-        self._pool.grow(-_contribution(held[Kind.RELEASED]))
+        self._pool.grow(-_contribution(held[RELEASED]))
 
     def snapshot(self) -> Snapshot:
         """Own counts and sums, raw and released."""

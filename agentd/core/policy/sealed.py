@@ -30,8 +30,9 @@ from __future__ import annotations
 
 import math
 
+from agentd.core.bodies import SEALED, Kind
 from agentd.core.grid import UNIT
-from agentd.core.message import Columns, Held, Kind, News
+from agentd.core.message import Columns, Held, News
 from agentd.core.policy.base import Intent, PolicySettings, Released, Snapshot
 from agentd.core.policy.coins import Coins
 from agentd.core.policy.records import NOTHING, Record, RecordPool
@@ -101,11 +102,11 @@ class Sealed:
 
     def body(self) -> tuple[Kind, list[int]] | None:
         """The record of the arm whose batch has just closed, now and then an older one again; first of all a hello."""
-        return None if self._body is None else (Kind.SEALED, self._body)
+        return None if self._body is None else (SEALED, self._body)
 
     def learn(self, news: News) -> None:
         """Keep the records that say more than the ones held."""
-        if news.batch.kind is Kind.SEALED and self._pool.replace(news.batch, news.rows):
+        if news.batch.kind is SEALED and self._pool.replace(news.batch, news.rows):
             self._arm = None
 
     def forget(self, rows: Columns, held: Held) -> None:  # noqa: ARG002

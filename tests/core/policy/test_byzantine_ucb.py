@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from small_runs import news, observe, sample, samples, totals
 
+from agentd.core.bodies import SAMPLE
 from agentd.core.chance import Purpose, stream
 from agentd.core.estimate import ESTIMATORS, Confidence, Halves, half_of
 from agentd.core.grid import UNIT
-from agentd.core.message import Kind, Message
+from agentd.core.message import Message
 from agentd.core.policy import PolicySettings
 from agentd.core.policy.byzantine_ucb import ByzantineUcb, bias_steps, width_steps
 
@@ -26,9 +27,9 @@ def byzantine(arms: int = 2, **knobs: object) -> ByzantineUcb:
 def test_it_tells_the_newest_sample_as_it_wants_it_told() -> None:
     policy = byzantine()
     observe(policy, 1, 0, 7, 8)
-    assert policy.body() == (Kind.SAMPLE, [0, 8])
+    assert policy.body() == (SAMPLE, [0, 8])
     observe(policy, 2, 1, 9, 10)
-    assert policy.body() == (Kind.SAMPLE, [1, 10])
+    assert policy.body() == (SAMPLE, [1, 10])
 
 
 def test_what_was_told_stays_told_when_the_next_sample_comes() -> None:

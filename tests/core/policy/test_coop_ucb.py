@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from small_runs import news, observe, sample, samples, totals
 
+from agentd.core.bodies import TOTALS
 from agentd.core.grid import UNIT
-from agentd.core.message import Kind, Message
+from agentd.core.message import Message
 from agentd.core.policy import PolicySettings
 from agentd.core.policy.coop_ucb import CoopUcb
 
@@ -26,7 +27,7 @@ def test_it_tells_all_pulls_and_what_it_says_they_paid() -> None:
     observe(policy, 1, 0, 10, 11)
     observe(policy, 2, 1, 20, 22)
     observe(policy, 3, 0, 30, 33)
-    assert policy.body() == (Kind.TOTALS, [2, 44, 1, 22])
+    assert policy.body() == (TOTALS, [2, 44, 1, 22])
 
 
 def test_it_learns_from_its_own_rewards_and_not_from_what_it_tells() -> None:
@@ -55,7 +56,7 @@ def test_what_others_found_counts_until_it_is_forgotten() -> None:
     policy = after_first_pulls()
     told = totals(Message(1, 50, 1, (25, 0, 25, 25 * UNIT)))
     policy.learn(news(told))
-    policy.forget(ROW, {Kind.TOTALS: told.cells})
+    policy.forget(ROW, {TOTALS: told.cells})
     assert policy.choose(3) == 0
 
 

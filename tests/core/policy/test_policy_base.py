@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from small_runs import news, observe, sample, samples
 
+from agentd.core.bodies import RELEASED, SAMPLE, SEALED, TOTALS
 from agentd.core.grid import UNIT
-from agentd.core.message import Kind
 from agentd.core.policy import ALGORITHMS, PolicySettings, make_policy
 from agentd.core.policy.base import Silent, best_arm, widened_log
 from agentd.core.privacy.laplace import SeededLaplace
@@ -50,10 +50,10 @@ def test_the_algorithms_are_the_papers_and_our_own_under_their_names() -> None:
     assert {name: algorithm.tells for name, algorithm in ALGORITHMS.items()} == {
         "ucb1": None,
         "dp-ucb-int": None,
-        "coop-ucb": Kind.TOTALS,
-        "private-ucb": Kind.RELEASED,
-        "byzantine-ucb": Kind.SAMPLE,
-        "sealed": Kind.SEALED,
+        "coop-ucb": TOTALS,
+        "private-ucb": RELEASED,
+        "byzantine-ucb": SAMPLE,
+        "sealed": SEALED,
     }
 
 

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_runs import news, observe, released, sample, samples
 
-from agentd.core.checks import MAX_GAP
+from agentd.core.bodies import RELEASED
+from agentd.core.bodies.released import MAX_GAP
 from agentd.core.grid import UNIT
-from agentd.core.message import MAX_TRIAL, Kind, Message
+from agentd.core.message import MAX_TRIAL, Message
 from agentd.core.policy import PolicySettings
 from agentd.core.policy.private_ucb import PrivateUcb, extrapolated
 from agentd.core.privacy.series import ReleaseSeries, scale_steps
@@ -42,18 +43,18 @@ def test_until_the_first_release_nothing_at_all_is_told() -> None:
     policy, _ = private(epsilon=0.1)
     for trial in range(1, 7):
         observe(policy, trial, 0, UNIT, UNIT)
-        assert policy.body() == (Kind.RELEASED, [0, 0, 0])
+        assert policy.body() == (RELEASED, [0, 0, 0])
     observe(policy, 7, 0, UNIT, UNIT)
-    assert policy.body() == (Kind.RELEASED, [7, 7, 7 * UNIT + NOISE])
+    assert policy.body() == (RELEASED, [7, 7, 7 * UNIT + NOISE])
 
 
 def test_between_releases_only_the_number_of_pulls_moves() -> None:
     policy, _ = private(epsilon=0.1)
     for trial in range(1, 16):
         observe(policy, trial, 0, UNIT, UNIT)
-    assert policy.body() == (Kind.RELEASED, [15, 7, 7 * UNIT + NOISE])
+    assert policy.body() == (RELEASED, [15, 7, 7 * UNIT + NOISE])
     observe(policy, 16, 0, 0, 0)
-    assert policy.body() == (Kind.RELEASED, [16, 16, 15 * UNIT + NOISE])
+    assert policy.body() == (RELEASED, [16, 16, 15 * UNIT + NOISE])
 
 
 @pytest.mark.parametrize(("epsilon", "v"), [(0.1, 1.1), (0.5, 1.3), (1.0, 1.1), (3.0, 1.05)])
@@ -72,7 +73,7 @@ def test_arms_are_released_each_at_its_own_pulls() -> None:
     for trial in range(1, 8):
         observe(policy, trial, 1, 0, 0)
     assert noise.asked == [(1, scale_steps(7))]
-    assert policy.body() == (Kind.RELEASED, [0, 0, 0, 7, 7, NOISE])
+    assert policy.body() == (RELEASED, [0, 0, 0, 7, 7, NOISE])
 
 
 @pytest.mark.parametrize("restarted_after", [3, 7, 12, 16])
@@ -98,13 +99,13 @@ def test_a_release_is_recorded_before_its_noise_is_drawn() -> None:
     with pytest.raises(OSError, match="no randomness"):
         observe(policy, 1, 0, UNIT, UNIT)
     assert policy.ledger.releases() == 1
-    assert policy.body() == (Kind.RELEASED, [0, 0, 0])
+    assert policy.body() == (RELEASED, [0, 0, 0])
 
 
 def test_what_is_released_is_what_is_told_and_not_what_was_seen() -> None:
     policy, _ = private()
     observe(policy, 1, 0, UNIT, 0)
-    assert policy.body() == (Kind.RELEASED, [1, 1, NOISE])
+    assert policy.body() == (RELEASED, [1, 1, NOISE])
 
 
 @pytest.mark.parametrize(("epsilon", "rounds"), [(1.0, 2), (0.5, 4), (0.3, 8), (2.0, 2)])
@@ -126,7 +127,7 @@ def test_it_decides_on_own_raw_rewards_and_the_others_releases() -> None:
     told = released(Message(1, 9, 1, (4, 4, 0, 4, 4, 1)))
     policy.learn(news(told))
     assert policy.choose(3) == 1
-    policy.forget(ROW, {Kind.RELEASED: told.cells})
+    policy.forget(ROW, {RELEASED: told.cells})
     assert policy.choose(3) == 0
 
 
@@ -174,5 +175,5 @@ def test_what_the_group_says_is_the_sum_of_the_newest_releases(told: list[tuple[
         assert policy._pool.counts == [pulls]
         assert policy._pool.sums == [pulls * noised // at_release]
         before = after
-    policy.forget(ROW, {Kind.RELEASED: before.cells})
+    policy.forget(ROW, {RELEASED: before.cells})
     assert (policy._pool.counts, policy._pool.sums) == ([0], [0])

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from small_runs import news, observe, ring, spec
 
+from agentd.core.bodies import SAMPLE, SEALED
 from agentd.core.grid import UNIT
-from agentd.core.message import Batch, Kind, Message, batch_of
+from agentd.core.message import Batch, Message, batch_of
 from agentd.core.policy import PolicySettings
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.policy.sealed import Sealed, thompson, upper_bounds
@@ -38,7 +39,7 @@ def sealed(arms: int = 2, own: int = 0, **settings: object) -> Sealed:
 
 
 def told(*bodies: tuple[int, ...], first_origin: int = 1) -> Batch:
-    return batch_of(Kind.SEALED, [Message(first_origin + i, 50, 1, body) for i, body in enumerate(bodies)])
+    return batch_of(SEALED, [Message(first_origin + i, 50, 1, body) for i, body in enumerate(bodies)])
 
 
 def hear(policy: Sealed, *bodies: tuple[int, ...], rows: list[int] | None = None) -> None:
@@ -145,7 +146,7 @@ def test_hellos_and_old_records_are_no_news() -> None:
 
 def test_other_kinds_are_ignored() -> None:
     policy = sealed(2)
-    policy.learn(news(batch_of(Kind.SAMPLE, [Message(1, 1, 1, (0, 1))])))
+    policy.learn(news(batch_of(SAMPLE, [Message(1, 1, 1, (0, 1))])))
     assert policy._pool.origins == 0
 
 
@@ -184,7 +185,7 @@ def test_a_liar_seals_what_it_tells() -> None:
     policy = sealed(1)
     for trial in range(1, 9):
         observe(policy, trial, policy.choose(trial), UNIT, 0)
-    assert policy.body() == (Kind.SEALED, [0, 8, 1, 4 * UNIT, Weighting.of(1.0).weighed(SealedBatch(8, NOISE))])
+    assert policy.body() == (SEALED, [0, 8, 1, 4 * UNIT, Weighting.of(1.0).weighed(SealedBatch(8, NOISE))])
 
 
 def test_however_many_batches_close_one_reward_costs_epsilon() -> None:

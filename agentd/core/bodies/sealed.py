@@ -1,4 +1,4 @@
-"""What an honest sealed record can look like, by itself and after what its origin said before.
+"""SEALED, of sealed: all that was released of one arm, (arm, pulls, batches, effective samples, weighted noised sum).
 
 A record (arm, N, B, A, S) sums B closed batches of N pulls in all. Whatever the batches were,
 
@@ -19,13 +19,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from agentd.core.bodies.kind import Continued, Field, Kind, Lie, Mask, Memory, all_of
 from agentd.core.grid import UNIT
-from agentd.core.message import Batch, Columns
+from agentd.core.message import Batch, Columns, News
 from agentd.core.origins import grown
 from agentd.core.privacy.sealing import Weighting
 from agentd.core.terms import Terms
-
-Mask = NDArray[np.bool_]
 
 NOISE_SCALES = 64
 """How many scales each batch's noise may reach; honest noise exceeds it with chance e^−64."""
@@ -34,11 +33,39 @@ _PRECISION = 1e-9
 _TRIAL, _PULLS = 0, 1  # in the remembered cells; batches, samples and sum follow
 
 
-class SealedChecks:
+class _Sealed(Kind):
+    """Not cumulative as a whole: each record is, of its arm."""
+
+    tag = 4
+    name = "SEALED"
+    fields = (
+        Field("arm", "u2"),
+        Field("pulls", "u4"),
+        Field("batches", "u4"),
+        Field("samples", "i8"),
+        Field("sum", "i8"),
+    )
+
+    def plausible(self, batch: Batch, terms: Terms) -> Mask:
+        """Which records can be honest, each taken by itself."""
+        return _Records(self, terms).plausible(batch)
+
+    def bend(self, body: Columns, lie: Lie) -> None:
+        """As many samples of the lie as the record is worth."""
+        samples = body[:, 3]
+        mean = body[:, 4] // np.maximum(samples // UNIT, 1)
+        body[:, 4] = samples // UNIT * lie(mean)
+
+    def memory(self, terms: Terms) -> Memory:
+        """The newest record of each origin and arm."""
+        return _Records(self, terms)
+
+
+class _Records(Memory):
     """Judges sealed records; remembers the newest of each origin and arm."""
 
-    def __init__(self, terms: Terms) -> None:
-        self._arms = terms.arms
+    def __init__(self, kind: Kind, terms: Terms) -> None:
+        super().__init__(kind, terms)
         self._handicap = None if terms.epsilon is None else Weighting.of(terms.epsilon).handicap / UNIT
         self._incarnation = np.full(0, -1, dtype=np.int64)
         self._cells = np.zeros((0, terms.arms, 5), dtype=np.int64)
@@ -47,16 +74,18 @@ class SealedChecks:
         """Which records can be honest, each taken by itself; all zeros is a hello."""
         arm, amounts = batch.body[:, 0], batch.body[:, 1:]
         hello = _zeros(batch.body)
-        fine: Mask = (arm >= 0) & (arm < self._arms) & (amounts[:, 0] <= batch.trial) & self._add_up(amounts)
+        fine: Mask = (arm >= 0) & (arm < self._terms.arms) & (amounts[:, 0] <= batch.trial) & self._add_up(amounts)
         return hello | fine
 
-    def continued_by(self, batch: Batch, rows: Columns) -> Mask:
+    def continued_by(self, batch: Batch, rows: Columns) -> Continued:
         """Which records continue what their origins (at `rows`) released before; what is newest is noted."""
         self._make_room(int(rows.max()) + 1)
         honest = np.zeros(len(batch), dtype=np.bool_)
         for wave in _waves(rows, batch.trial):
             honest[wave] = self._continued_by_one_each(batch.rows(wave), rows[wave])
-        return honest
+        if all_of(honest):
+            return Continued(News(batch, rows), None)
+        return Continued(News(batch.rows(honest), rows[honest]), honest)
 
     def _continued_by_one_each(self, batch: Batch, rows: Columns) -> Mask:
         """The same for at most one record per origin."""
@@ -94,6 +123,9 @@ class SealedChecks:
         if size > len(self._incarnation):
             self._incarnation = grown(self._incarnation, 2 * size, -1)
             self._cells = grown(self._cells, 2 * size)
+
+
+SEALED = _Sealed()
 
 
 def _zeros(table: Columns) -> Mask:

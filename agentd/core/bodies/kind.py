@@ -1,0 +1,99 @@
+"""What a kind of body is, and what an agent remembers of the bodies of a kind that depend on nothing before them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentd.core.message import Batch, Cells, Columns, News
+from agentd.core.terms import Terms
+
+Mask = NDArray[np.bool_]
+
+Lie = Callable[[Columns], Columns]
+"""What is to be told in place of each of some rewards, on the grid."""
+
+WIRE_TYPES = ("u2", "u4", "u8", "i8")
+"""Whole numbers, unsigned or signed, of so many bytes; in memory all are signed and of eight."""
+
+
+class Field(NamedTuple):
+    """One number of a body: its name, and its type on the wire."""
+
+    name: str
+    type: str
+
+
+class Kind(ABC):
+    """One kind of body. There is one instance of each, and kinds are compared by identity."""
+
+    tag: int
+    """On the wire."""
+    name: str
+    fields: tuple[Field, ...]
+    """The numbers of a body, in the order of the wire."""
+    per_arm: bool = False
+    """Whether the fields are there once for every arm, or once."""
+    cumulative: bool = False
+    """Whether the newest message of an origin says all that its older ones said."""
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def width(self, arms: int) -> int:
+        """How many integers the body of one message holds."""
+        return len(self.fields) * arms if self.per_arm else len(self.fields)
+
+    @abstractmethod
+    def plausible(self, batch: Batch, terms: Terms) -> Mask:
+        """Which messages can be honest, each taken by itself."""
+
+    @abstractmethod
+    def bend(self, body: Columns, lie: Lie) -> None:
+        """Make bodies, one in a row, tell a lie in place of the rewards that they tell of."""
+
+    def memory(self, terms: Terms) -> Memory:
+        """What one agent is to judge bodies of this kind by."""
+        return Memory(self, terms)
+
+
+class Continued(NamedTuple):
+    """What `Memory.continued_by` found."""
+
+    news: News
+    """What a policy is to learn."""
+    honest: Mask | None
+    """Which messages pass, the outdated ones included; None stands for all."""
+
+
+class Memory:
+    """What one agent holds against newer bodies of one kind: of this one, nothing, because each stands for itself."""
+
+    def __init__(self, kind: Kind, terms: Terms) -> None:
+        self._kind = kind
+        self._terms = terms
+
+    def plausible(self, batch: Batch) -> Mask:
+        """Which messages can be honest, each taken by itself."""
+        return self._kind.plausible(batch, self._terms)
+
+    def finds_fine(self, batch: Batch, rows: Columns) -> bool:  # noqa: ARG002
+        """Whether all of them surely are, as far as is known before they count; nothing is noted."""
+        return all_of(self.plausible(batch))
+
+    def continued_by(self, batch: Batch, rows: Columns) -> Continued:
+        """Which of the new messages continue what their origins (at `rows`) said before; what is newest is noted."""
+        return Continued(News(batch, rows), None)
+
+    def forget(self, rows: Columns) -> Cells | None:  # noqa: ARG002
+        """Hold nothing against these origins any more; what was held, where the kind is cumulative."""
+        return None
+
+
+def all_of(mask: Mask) -> bool:
+    """What `mask.all()` says, in a fifth of the time; for masks that lie in one piece."""
+    return b"\0" not in mask.tobytes()
