@@ -26,8 +26,8 @@ from typing import Any
 
 import pytest
 from small_runs import network, spec
+from timed_network import Node, TimedNetwork, Timing
 
-from agentd.simulate.timed import Node, TimedNetwork, Timing
 from agentd.wire.frame import GOODBYE, GREETING, Frame
 
 HERE = Path(__file__).parent / "rounds"
