@@ -93,9 +93,19 @@ def stop() -> asyncio.Event:
 def make_link(context: Context, addresses: Addresses, log: FilteringBoundLogger) -> Iterator[MakeLink]:
     made: list[Link] = []
 
-    def make(own: int, peers: tuple[int, ...], *, run: bytes = RUN, incarnation: int = 0, round_: int = 0) -> Link:
-        places = {peer: addresses[peer] for peer in peers}
-        link = Link(ZmqTransport(context, own=own, listen=addresses[own], peers=places), own=own, log=log)
+    def make(
+        own: int,
+        peers: tuple[int, ...],
+        *,
+        run: bytes = RUN,
+        incarnation: int = 0,
+        round_: int = 0,
+        fast_path: bool = True,
+    ) -> Link:
+        transport = ZmqTransport(
+            context, own=own, listen=addresses[own], peers={peer: addresses[peer] for peer in peers}
+        )
+        link = Link(transport, own=own, log=log, fast_path=fast_path)
         made.append(link)
         link.introduce(run=run, arms=2, incarnation=incarnation, round_=round_)
         return link

@@ -105,6 +105,7 @@ class Agent:
         trial: int = 0,
         window: int = WINDOW,
         liar: Liar | None = None,
+        fast_path: bool = True,
     ) -> None:
         if not 0 <= own <= MAX_AGENT_ID:
             raise ValueError(f"an agent id must be in 0…{MAX_AGENT_ID}, got {own}")
@@ -120,7 +121,7 @@ class Agent:
         self._own_head = np.array([[own, incarnation, 0, lifetime, lifetime]])
         self._origins = Origins(own)
         self._checks = Checks(terms)
-        self._gossip = Gossip(self._origins, window=window)
+        self._gossip = Gossip(self._origins, window=window, fast_path=fast_path)
         self._liar = liar
         self._intent: Intent | None = None
         self._arm: int | None = None  # of a pull that was under way in a life before

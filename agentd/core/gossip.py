@@ -44,6 +44,7 @@ from agentd.core.bodies import Kind
 from agentd.core.message import Batch, Columns, by_kind
 from agentd.core.origins import ABSENT, OWN, Origins
 from agentd.core.repetition import TRIAL_STEP, Outcome, Repetition
+from agentd.core.sequel import Sequel
 
 WINDOW = 128
 """Trials per origin that are remembered; larger than any delay a message survives in practice."""
@@ -88,8 +89,11 @@ class Judge(Protocol):
 class Gossip:
     """One agent's memory of what it has heard, and the queue of what it owes its neighbours."""
 
-    def __init__(self, origins: Origins, *, window: int = WINDOW, max_queued: int = MAX_QUEUED) -> None:
+    def __init__(
+        self, origins: Origins, *, window: int = WINDOW, max_queued: int = MAX_QUEUED, fast_path: bool = True
+    ) -> None:
         self._origins = origins
+        self._fast_path = fast_path
         self._window = window
         self._max_queued = max_queued
         self._incarnation = np.full(_GUARDS, -1, dtype=np.int64)
@@ -117,8 +121,11 @@ class Gossip:
         if not self._out_of_the_ordinary(batch, rows):
             claims = self._claim(rows, batch.trial, batch.life)
             best = batch.rows(claims.best)
+            if self._fast_path:
+                best.sequel = Sequel.to()
             if judge is None or judge.finds_fine(best, rows[claims.best]):
-                self._last[batch.kind] = Repetition(batch.head, rows, claims)
+                if best.sequel is not None:
+                    self._last[batch.kind] = Repetition(batch, rows, claims, best.sequel)
                 return self._settle(best, rows, claims, _NOBODY)
             self._ring.reshape(-1)[claims.cells] = claims.known
         return self._hear_with_care(judge.sift(batch) if judge else batch)
@@ -136,6 +143,7 @@ class Gossip:
         if not last.is_confirmed_by(ring, self._ring.shape[1]):
             return None
         best = batch.rows_with(last.best_head, last.best)
+        best.sequel = last.winners = Sequel.to(last.winners.number)
         if judge is not None and not judge.finds_fine(best, last.rows):
             return None
         last.close(ring)

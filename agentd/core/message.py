@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from agentd.core.sequel import Sequel
+
 if TYPE_CHECKING:  # kinds know what messages are; messages need only carry their kind
     from agentd.core.bodies.kind import Kind
 
@@ -122,13 +124,13 @@ class Batch:
     `head` holds origin, incarnation, trial, lifetime γ and remaining life; `signature` is the origin's signature
     over everything but the remaining life, or has width 0 where origins do not sign. `sound` says that every head is
     known to be within its limits, because the wire refuses others. Bodies may come packed: most copies that an agent
-    hears repeat others, and theirs are never looked at. `follows` is the head of another batch that this one repeats,
-    every trial one later, and `newest` the largest trial, where whoever made it knows.
+    hears repeat others, and theirs are never looked at. Where whoever made it knows, `sequel` says which round it is
+    and which one it repeats, and `newest` is the largest trial.
 
     A plain class: a round makes dozens, and a frozen dataclass takes three times as long to make.
     """
 
-    __slots__ = ("_body", "_cells", "_packed", "follows", "head", "kind", "newest", "signature", "sound", "width")
+    __slots__ = ("_body", "_cells", "_packed", "head", "kind", "newest", "sequel", "signature", "sound", "width")
 
     def __init__(
         self, kind: Kind, head: Columns, body: Columns | Packed, signature: NDArray[np.uint8], *, sound: bool = False
@@ -137,7 +139,7 @@ class Batch:
         self.head = head
         self.signature = signature
         self.sound = sound
-        self.follows: Columns | None = None
+        self.sequel: Sequel | None = None
         self.newest: int | None = None
         self._body: Columns | None
         self._cells: Cells | None = None

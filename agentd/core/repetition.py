@@ -1,9 +1,43 @@
 """A round that gossip took in, kept to recognise the next one: in lockstep it is the same, one trial later.
 
-What gossip makes of a round depends on the heads of its copies and on what the ring holds in their cells. If the heads
-are those of the round before with every trial one higher, and each cell holds, measured from its copy's trial, what the
-cell held then, the same copies win and the same of them are new. So only this much is looked at, and the outcome of the
-round before is used again, one trial later; whatever differs takes the long way.
+Theory of operation of the fast path
+------------------------------------
+
+In lockstep an agent hears, round after round, the same neighbours say the same things of the same origins, with every
+trial one higher; only bodies differ. A machine full of agents spends most of its time on that. So each stage, on the
+way from bytes to what a policy learns, recognises a round that repeats the one before and leaves out what it has worked
+out already. There are four, and each stands by itself:
+
+    bytes     `wire.expectation`   There is one way to write a frame. If a part is as long and begins as the frame must
+                                   that continues its sender's last one, it is that one: nothing is decoded.
+    heads     `wire.layout`        If the heads of a round are, byte for byte, those before with every trial one higher,
+                                   they are in range because those before were, and their columns are the old ones plus
+                                   one trial.
+    outcome   here, for `gossip`   What gossip makes of a round depends on the heads of its copies and on what the ring
+                                   holds in their cells. If the heads repeat, and each cell holds, measured from its
+                                   copy's trial, what the cell held then, then the same copies win, the same of them
+                                   are new, and the same travel on.
+    history   `core.bodies`        The winners are of the same origins, in the same order: what they are held against
+                                   is the last round's winners as they came, without a look into the table.
+
+How one stage tells the next: by a value, a `Sequel` (number, repeats) that a batch carries. Whoever reads or takes in a
+round gives it a number that no other round of this process has. A reader that recognised its heads says which number
+they repeat; a `Repetition` knows the number of the heads it was made of, and if they agree, it need not compare heads
+itself. (Batches without a sequel, as in memory, are compared head by head.) Gossip in turn numbers the winners that it
+shows to the judge, and the history that took in the winners before knows by their number whether these repeat them.
+
+Why it is right. A sequel is only ever made by the reader or by gossip, from what they compared; nothing that a peer
+sends becomes a number. It goes with one `Batch` as a whole: rows taken out of it, copies joined to it and batches aged
+have none. And a number says nothing about bodies: each body is unpacked and judged in every round.
+
+What falls back, each time without a trace: another sender, order, length or kind of frame (bytes); a head that differs
+anywhere, a trial past the last (heads); a new origin, incarnation or life, a trial outside the window, a cell that
+holds something else because a copy came early, late or twice, or a body that the judge refuses (outcome); winners of
+which some are not new, a round of the same kind in between, an origin that is forgotten (history). The long way then
+does the whole work, and its outcome is what the next round may repeat.
+
+The fast path can be turned off, with `fast_path=False` for an agent (or its gossip) and for a link (or its reader of
+heads); nothing else changes, which the property tests check by running both ways.
 """
 
 from __future__ import annotations
@@ -15,6 +49,7 @@ from numpy.typing import NDArray
 
 from agentd.core.message import HEAD_WIDTH, LIFE, ONE_TRIAL_LATER, TRIAL, Batch, Columns, taken
 from agentd.core.origins import OWN
+from agentd.core.sequel import Sequel, follows
 
 Indices = NDArray[np.intp]
 
@@ -43,8 +78,11 @@ class Outcome(NamedTuple):
 class Repetition:
     """The last round of one kind, and what the same one trial later comes to."""
 
-    def __init__(self, head: Columns, rows: Columns, outcome: Outcome) -> None:
-        self._head = head
+    def __init__(self, batch: Batch, rows: Columns, outcome: Outcome, winners: Sequel) -> None:
+        self._head = head = batch.head
+        self._number = batch.sequel.number if batch.sequel is not None else 0
+        self.winners = winners
+        """Which round the winners are, to those that are shown them."""
         self._outcome = outcome
         self._seen: Columns | None = None  # nothing is worked out before the first repetition: there may be none
         self.rows = rows
@@ -55,11 +93,12 @@ class Repetition:
 
     def is_told_again(self, batch: Batch) -> bool:
         """Whether these are the same heads, one trial later; if they are, they take the place of the old ones."""
-        if batch.follows is not self._head and not self._is_followed_by(batch.head):
+        if not follows(batch.sequel, self._number) and not self._is_followed_by(batch.head):
             return False
         if self._seen is None:
             self._work_out()
         self._head = batch.head
+        self._number = batch.sequel.number if batch.sequel is not None else 0
         self.oldest += 1
         self.newest += 1
         self.best_head = self.best_head + ONE_TRIAL_LATER

@@ -38,6 +38,7 @@ from agentd.core.message import (
     Single,
     unsigned,
 )
+from agentd.core.sequel import Sequel
 
 _STRUCT_CODES = {"u2": "H", "u4": "I", "u8": "Q", "i8": "q"}
 _HEAD_TYPE = np.dtype([(field.name, "<" + field.type) for field in HEAD])
@@ -136,33 +137,39 @@ class HeadReader:
     """Reads the heads of one round after the other.
 
     In lockstep everybody says again what they said in the round before, one trial later. Heads that are just that are
-    known at a glance, and known to be sound, because those before them were.
+    known at a glance, and known to be sound, because those before them were; `core.repetition` tells the whole story.
+    Without the fast path every round is read like the first.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, fast_path: bool = True) -> None:
+        self._fast_path = fast_path
         self._next = b""
         self._records: NDArray[np.void] = np.empty(0, _HEAD_TYPE)
         self._trials: NDArray[np.uint32] = self._records["trial"]
         self._columns: Columns | None = None
         self._newest = 0
+        self._number = 0
 
-    def read(self, raw: bytes) -> tuple[Columns, Columns | None, int] | None:
-        """Heads in columns, those that they repeat if they do, the newest trial; None where one is out of range."""
+    def read(self, raw: bytes) -> tuple[Columns, Sequel, int] | None:
+        """Heads in columns, which round they are and repeat, the newest trial; None where one is out of range."""
         before = self._columns
         if raw and before is not None and raw == self._next and self._newest < MAX_TRIAL:
             self._columns = before + ONE_TRIAL_LATER
             self._newest += 1
         else:
-            before, self._columns = None, _read_heads(np.frombuffer(raw, _HEAD_TYPE))
+            self._number, self._columns = 0, _read_heads(np.frombuffer(raw, _HEAD_TYPE))
             if not heads_in_range(self._columns):
                 self._columns = None
                 return None
             self._records = np.frombuffer(raw, _HEAD_TYPE).copy()
             self._trials = self._records["trial"]
             self._newest = int(self._columns[:, TRIAL].max(initial=0))
-        np.add(self._trials, 1, out=self._trials)
-        self._next = self._records.tobytes()
-        return self._columns, before, self._newest
+        if self._fast_path:
+            np.add(self._trials, 1, out=self._trials)
+            self._next = self._records.tobytes()
+        sequel = Sequel.to(self._number)
+        self._number = sequel.number
+        return self._columns, sequel, self._newest
 
 
 def read_together(raws: Sequence[RawBatch], heads: HeadReader) -> Batch | None:
@@ -181,10 +188,10 @@ def read_columns(kind: Kind, arms: int, heads: list[bytes], bodies: list[bytes],
     read = reader.read(b"".join(heads))
     if read is None:
         return None
-    columns, before, newest = read
+    columns, sequel, newest = read
     packed = PackedBodies.of(layout_of(kind), arms, b"".join(bodies))
     batch = Batch(kind, columns, packed, unsigned(len(columns)), sound=True)
-    batch.follows, batch.newest = before, newest
+    batch.sequel, batch.newest = sequel, newest
     return batch
 
 

@@ -11,8 +11,10 @@ from small_runs import sample, samples
 from agentd.core import repetition
 from agentd.core.bodies import SAMPLE, TOTALS
 from agentd.core.gossip import Gossip
-from agentd.core.message import Batch, Columns, Message, batch_of
+from agentd.core.message import Batch, Columns, Message, batch_of, by_kind
 from agentd.core.origins import Origins
+from agentd.core.sequel import Sequel, follows
+from agentd.wire.layout import HeadReader, read_columns, write_batch
 
 OWN = 0
 
@@ -34,16 +36,18 @@ class Picky:
 
 
 class Pair:
-    """Two agents that hear the same; one of them never remembers the round before."""
+    """Two agents that hear the same; one of them goes without the fast path."""
 
-    def __init__(self, window: int = 8) -> None:
-        self.gossips = [Gossip(Origins(OWN, limit=4), window=window) for _ in range(2)]
+    def __init__(self, window: int = 8, *, from_wire: bool = False) -> None:
+        self.gossips = [Gossip(Origins(OWN, limit=4), window=window, fast_path=fast) for fast in (True, False)]
         self.judges = [Picky(), Picky()]
+        self.reader = HeadReader() if from_wire else None
 
     def hear(self, batch: Batch) -> None:
         quick, slow = self.gossips
-        slow._last.clear()
-        one, other = (gossip.hear(batch, judge) for gossip, judge in zip(self.gossips, self.judges, strict=True))
+        told = self._read(batch) if self.reader else batch
+        one, other = (gossip.hear(told, judge) for gossip, judge in zip(self.gossips, self.judges, strict=True))
+        assert not slow._last
         assert one.fresh.messages() == other.fresh.messages()
         assert one.rows.tolist() == other.rows.tolist()
         assert one.renewed.tolist() == other.renewed.tolist()
@@ -53,6 +57,14 @@ class Pair:
         assert np.array_equal(quick._ring, slow._ring)
         assert quick._highest == slow._highest
         assert self.judges[0].refused == self.judges[1].refused
+
+    def _read(self, batch: Batch) -> Batch:
+        """As the wire hands it over: with the number of its round, and of the round that it repeats."""
+        _, arms, _, head, body, _ = write_batch(batch, 1)
+        read = read_columns(batch.kind, arms, [head], [body], self.reader)
+        assert read is not None
+        assert read.sequel is not None
+        return read
 
 
 copies = st.lists(
@@ -77,20 +89,25 @@ def later(message: Message) -> Message:
     return message._replace(trial=message.trial + 1)
 
 
-@given(copies, steps)
+@given(copies, steps, st.booleans())
 @settings(deadline=None, max_examples=300)
-def test_the_short_way_comes_to_the_same_as_the_long_way(first: list[Message], rest: list[str | list[Message]]) -> None:
+def test_the_short_way_comes_to_the_same_as_the_long_way(
+    first: list[Message], rest: list[str | list[Message]], from_wire: bool
+) -> None:
     """Rounds that repeat each other, and in between whatever else: new origins, new lives, old trials, forgeries."""
-    pair, now = Pair(), first
+    pair, now = Pair(from_wire=from_wire), first
     pair.hear(batch_of(SAMPLE, now))
     for step in rest:
         now = [later(message) for message in now] if isinstance(step, str) else step
         pair.hear(batch_of(SAMPLE, now))
 
 
-def test_in_lockstep_every_round_but_the_first_few_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("from_wire", [False, True])
+def test_in_lockstep_every_round_but_the_first_few_takes_the_short_way(
+    monkeypatch: pytest.MonkeyPatch, from_wire: bool
+) -> None:
     """A neighbour's message with two hops to live, and relays of two origins, one of them the neighbour itself."""
-    pair, confirmed = Pair(window=128), []
+    pair, confirmed = Pair(window=128, from_wire=from_wire), []
     plain = repetition.Repetition.is_confirmed_by
 
     def noted(self: repetition.Repetition, ring: Columns, width: int) -> bool:
@@ -128,3 +145,32 @@ def test_a_kind_is_remembered_whatever_other_kinds_come_in_between() -> None:
         pair.hear(samples(sample(1, trial, reward=5)))
         pair.hear(batch_of(TOTALS, [Message(2, trial, 1, (trial, 1))]))
     assert set(pair.gossips[0]._last) == {SAMPLE, TOTALS}
+
+
+def test_a_number_speaks_of_one_round_of_one_reader_only() -> None:
+    """Another reader's rounds, or a round that was never taken in, are not what a batch repeats."""
+    pair, other = Pair(from_wire=True), Pair(from_wire=True)
+    pair.hear(samples(sample(1, 1, reward=5)))
+    other._read(samples(sample(2, 1, reward=5)))
+    pair.hear(other._read(samples(sample(2, 2, reward=5))))
+    pair._read(samples(sample(1, 3, reward=5)))
+    pair.hear(samples(sample(1, 4, reward=5)))
+    assert pair.gossips[0].take_relays() == []
+
+
+def test_a_sequel_goes_with_the_whole_batch_only() -> None:
+    batch = Pair(from_wire=True)._read(samples(sample(1, 1, 2), sample(2, 1, 2)))
+    assert batch.sequel is not None
+    assert batch.rows(np.array([0, 1])).sequel is None
+    assert batch.aged().sequel is None
+    assert by_kind([batch, samples(sample(3, 1))])[0].sequel is None
+    assert by_kind([batch])[0].sequel == batch.sequel
+
+
+def test_rounds_follow_by_number() -> None:
+    first = Sequel.to()
+    second = Sequel.to(first.number)
+    assert follows(second, first.number)
+    assert not follows(first, second.number)
+    assert not follows(first, 0)
+    assert not follows(None, first.number)

@@ -36,9 +36,9 @@ TELLING = [name for name, algorithm in ALGORITHMS.items() if algorithm.tells]
 SPEAKS = {algorithm.tells: name for name, algorithm in ALGORITHMS.items() if algorithm.tells}
 
 
-def agent_running(algorithm: str, own: int = 0, lifetime: int = 3) -> Agent:
-    settings_ = PolicySettings(arms=ARMS, epsilon=0.7)
-    return Agent(own, make_policy(algorithm, settings_, own, SeededLaplace(9, own)), terms=Terms(ARMS, lifetime))
+def agent_running(algorithm: str, own: int = 0, lifetime: int = 3, *, fast_path: bool = True) -> Agent:
+    policy = make_policy(algorithm, PolicySettings(arms=ARMS, epsilon=0.7), own, SeededLaplace(9, own))
+    return Agent(own, policy, terms=Terms(ARMS, lifetime), fast_path=fast_path)
 
 
 @cache
@@ -187,10 +187,10 @@ def plausible_batches(draw: st.DrawFn) -> Batch:
     return batch
 
 
-@given(st.sampled_from(list(ALGORITHMS)), st.lists(st.lists(hostile_batches(), max_size=3), max_size=6))
+@given(st.sampled_from(list(ALGORITHMS)), st.lists(st.lists(hostile_batches(), max_size=3), max_size=6), st.booleans())
 @many
-def test_nothing_that_is_sent_raises_in_the_receiver(algorithm: str, calls: list[list[Batch]]) -> None:
-    agent = agent_running(algorithm)
+def test_nothing_that_is_sent_raises_in_the_receiver(algorithm: str, calls: list[list[Batch]], fast_path: bool) -> None:
+    agent = agent_running(algorithm, fast_path=fast_path)
     for call in calls:
         agent.receive(call)
         agent.choose()
@@ -199,10 +199,12 @@ def test_nothing_that_is_sent_raises_in_the_receiver(algorithm: str, calls: list
     assert 0 <= agent.choose().arm < ARMS
 
 
-@given(st.sampled_from(list(ALGORITHMS)), st.lists(st.lists(plausible_batches(), max_size=3), max_size=6))
+@given(
+    st.sampled_from(list(ALGORITHMS)), st.lists(st.lists(plausible_batches(), max_size=3), max_size=6), st.booleans()
+)
 @many
-def test_every_row_is_counted_dropped_or_redundant(algorithm: str, calls: list[list[Batch]]) -> None:
-    agent = agent_running(algorithm)
+def test_every_row_is_counted_dropped_or_redundant(algorithm: str, calls: list[list[Batch]], fast_path: bool) -> None:
+    agent = agent_running(algorithm, fast_path=fast_path)
     for call in calls:
         agent.receive(call, latest_trial=50)
     told = sum(len(batch) for call in calls for batch in call)
@@ -226,7 +228,7 @@ def test_impossible_messages_change_nothing_even_under_honest_names(
     algorithm: str, hostile: list[tuple[Batch, int]], seed: int
 ) -> None:
     chance = random.Random(seed)
-    victim, control = agent_running(algorithm), agent_running(algorithm)
+    victim, control = agent_running(algorithm), agent_running(algorithm, fast_path=False)
     forged = [spoil(batch, way, latest_trial=30) for batch, way in hostile]
     for trial in range(30):
         told = [told_by(origin, algorithm, 30)[trial : trial + 1] for origin in HONEST] if trial < 3 else []
@@ -248,7 +250,7 @@ def test_impossible_messages_change_nothing_even_under_honest_names(
 def test_hostile_origins_count_for_themselves_only(algorithm: str, hostile: list[Batch], seed: int) -> None:
     """Whatever strangers say under names of their own: without them, what is left is what the honest ones said."""
     chance = random.Random(seed)
-    victim, control = agent_running(algorithm), agent_running(algorithm)
+    victim, control = agent_running(algorithm), agent_running(algorithm, fast_path=False)
     overheard = Overheard(victim)
     for batch in hostile:
         batch.head[:, 0] = 100 + np.abs(batch.head[:, 0] % 50)

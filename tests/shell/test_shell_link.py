@@ -52,6 +52,22 @@ class TestGather:
             link.publish(round_, ())
             assert said(await link.gather(LONG_S, stop)) == [(2, round_)]
 
+    @pytest.mark.parametrize("fast_path", [True, False])
+    async def test_rounds_that_repeat_each_other_are_gathered_with_and_without_the_fast_path(
+        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event, fast_path: bool
+    ) -> None:
+        link, two, three = make_link(1, (2, 3), fast_path=fast_path), make_peer(2, 1), make_peer(3, 1)
+        await ready(link, two, three)
+        recognised = 0
+        for round_ in range(1, 9):
+            two.publish(round_, samples(sample(2, round_)))
+            three.publish(round_, samples(sample(3, round_)))
+            link.publish(round_, ())
+            gathered = await link.gather(LONG_S, stop)
+            assert said(gathered) == [(2, round_), (3, round_)]
+            recognised += any(batch.sequel is not None and batch.sequel.repeats for batch in gathered)
+        assert recognised == (7 if fast_path else 0)
+
     async def test_a_late_frame_is_still_used(
         self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event
     ) -> None:

@@ -142,8 +142,9 @@ def test_nothing_is_expected_after_signed_frames_or_frames_without_messages() ->
     assert expectation(Said(count=0)) is None
 
 
-def test_it_goes_on_for_as_long_as_the_sender_does() -> None:
-    now, reader = Said(sequence=100, round=100, trial=100), HeadReader()
+@pytest.mark.parametrize("fast_path", [True, False])
+def test_it_goes_on_for_as_long_as_the_sender_does(fast_path: bool) -> None:
+    now, reader = Said(sequence=100, round=100, trial=100), HeadReader(fast_path=fast_path)
     expected = expectation(now)
     assert expected is not None
     for _ in range(300):
@@ -195,23 +196,25 @@ heads = st.lists(
 @settings(deadline=None, max_examples=300)
 def test_a_reader_with_a_memory_reads_what_one_without_does(rounds: list[list[tuple[int, ...]] | None]) -> None:
     """Rounds of any heads; None is the round before, one trial later."""
-    reader, before = HeadReader(), list[tuple[int, ...]]()
-    last = None
+    reader, without, before = HeadReader(), HeadReader(fast_path=False), list[tuple[int, ...]]()
+    last = 0
     for told in rounds:
         repeated = told is None
         now = [(o, i, t + 1, g, life) for o, i, t, g, life in before] if told is None else told
         raw = records(*now)  # type: ignore[arg-type]
-        read, plain = reader.read(raw), HeadReader().read(raw)
+        read, plain = reader.read(raw), without.read(raw)
         assert (read is None) == (plain is None)
         if read is not None and plain is not None:
             assert read[0].tolist() == plain[0].tolist() == [list(head) for head in now]
             assert read[2] == plain[2]
-            if read[1] is not None or (repeated and before):
-                assert read[1] is last
-        before, last = now, read[0] if read is not None else None
+            assert plain[1].repeats == 0
+            if read[1].repeats or (repeated and before):
+                assert read[1].repeats == last
+        before, last = now, read[1].number if read is not None else 0
 
 
-def test_a_reader_does_not_follow_beyond_the_last_trial() -> None:
-    reader = HeadReader()
+@pytest.mark.parametrize("fast_path", [True, False])
+def test_a_reader_does_not_follow_beyond_the_last_trial(fast_path: bool) -> None:
+    reader = HeadReader(fast_path=fast_path)
     assert reader.read(records((1, 0, MAX_TRIAL, 2, 1))) is not None
     assert reader.read(records((1, 0, MAX_TRIAL + 1, 2, 1))) is None

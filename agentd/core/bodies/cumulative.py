@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from agentd.core.bodies.kind import Continued, Kind, Lie, Mask, Memory, all_of
 from agentd.core.message import Batch, Cells, Columns, News, cells_of
 from agentd.core.origins import grown
+from agentd.core.sequel import follows
 from agentd.core.terms import Terms
 
 
@@ -45,6 +46,7 @@ class History(Memory):
         self._trial = np.zeros(0, dtype=np.int64)
         self._cells = cells_of(kind, np.zeros((0, kind.width(terms.arms)), dtype=np.int64))
         self._last: tuple[Batch, Columns] | None = None
+        self._number = 0  # of the round whose winners these are
         self._examined: News | None = None
 
     def finds_fine(self, batch: Batch, rows: Columns) -> bool:
@@ -56,7 +58,7 @@ class History(Memory):
         return self._examined is not None or not len(batch.head)
 
     def _examine(self, batch: Batch, rows: Columns) -> News | None:
-        if self._last is not None and self._last[1] is rows:
+        if self._last is not None and follows(batch.sequel, self._number):  # the same origins, in the same order
             trial, before = self._last[0].trial, self._last[0].cells
         else:
             self._put_away()
@@ -73,7 +75,7 @@ class History(Memory):
         """Which are honest, and of these the newest of each origin, which is noted."""
         examined, self._examined = self._examined, None
         if examined is not None and examined.batch is batch:
-            self._last = batch, examined.rows
+            self._note(batch, rows)
             return Continued(examined, None)
         self._put_away()
         self._make_room(rows)
@@ -84,7 +86,7 @@ class History(Memory):
         newest: NDArray[np.intp] = among[self._trial[rows[among]] == batch.trial[among]]
         batch, rows = batch.rows(newest), rows[newest]
         before = self._cells.take(rows, axis=2)
-        self._last = batch, rows
+        self._note(batch, rows)
         return Continued(News(batch, rows, before, batch.cells - before), honest)
 
     def forget(self, rows: Columns) -> Cells:
@@ -97,12 +99,15 @@ class History(Memory):
         self._cells[:, :, rows] = 0
         return held
 
+    def _note(self, batch: Batch, rows: Columns) -> None:
+        self._last, self._number = (batch, rows), batch.sequel.number if batch.sequel is not None else 0
+
     def _put_away(self) -> None:
         if self._last is not None:
             batch, rows = self._last
             self._trial[rows] = batch.trial
             self._cells[:, :, rows] = batch.cells
-            self._last = None
+            self._last, self._number = None, 0
 
     def _make_room(self, rows: Columns) -> None:
         size = int(rows.max(initial=-1)) + 1
