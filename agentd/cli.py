@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from agentd import __version__
+from agentd import __version__, plugins
 from agentd.errors import AgentdError
 
 # Before any verb imports numpy. Agents and parallel trials are processes already; on products as small as ours a second
@@ -58,6 +58,7 @@ class LazyGroup(click.Group):
         """The verb, imported now."""
         if cmd_name not in VERBS:
             return None
+        plugins.load()  # before the verb: its flags list what there is to choose from
         module, _, name = VERBS[cmd_name][0].partition(":")
         command = getattr(importlib.import_module(module), name)
         assert isinstance(command, click.Command)  # noqa: S101

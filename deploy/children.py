@@ -22,6 +22,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from agentd import plugins
 from agentd.errors import AgentdError
 from agentd.settings import AgentSettings
 
@@ -71,6 +72,7 @@ def agent_target(settings: AgentSettings) -> int:
     """Run one agent."""
     from agentd.shell.daemon import run_agent
 
+    plugins.load()
     return run_agent(settings)
 
 

@@ -7,13 +7,14 @@ import time
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from agentd.commands.options import FROM_ENVIRONMENT, testbed_options, testbed_settings
 from agentd.commands.scenario import Scenario, make_scenario
 from agentd.commands.summary import banner, manifest, summarise, table
 from agentd.errors import SettingsError
 from agentd.rundir import RunDirectory, finite
-from agentd.simulate.engine import refuse_what_needs_agents, run_vector
+from agentd.simulate.engine import has_twin, refuse_what_needs_agents, run_vector
 from agentd.simulate.network import run_agents
 from agentd.simulate.spec import Outcome
 from agentd.simulate.traffic import count_bytes
@@ -41,6 +42,9 @@ def simulate(engine: str, as_json: bool, run_dir: str | None, **flags: Any) -> N
             f"a simulation draws noise from keyed streams; --noise {settings.noise} is for agents that are processes"
         )
     scenario = make_scenario(settings)
+    if not has_twin(settings.algorithm) and _is_default("engine"):
+        click.echo(f"{settings.algorithm} has no vectorised twin: it runs on the core agents", err=True)
+        engine = "agents"
     if engine == "vector":
         refuse_what_needs_agents([scenario.spec])
     directory = RunDirectory.create(run_dir, f"simulate-{scenario.settings.algorithm}")
@@ -51,6 +55,10 @@ def simulate(engine: str, as_json: bool, run_dir: str | None, **flags: Any) -> N
     wall_s = time.perf_counter() - started
     summary = write_run(directory, scenario, outcome, wall_s, runtime=f"simulate/{engine}")
     click.echo(json.dumps(finite(summary), ensure_ascii=False) if as_json else table(summary, directory.path))
+
+
+def _is_default(option: str) -> bool:
+    return click.get_current_context().get_parameter_source(option) is ParameterSource.DEFAULT
 
 
 def _run(scenario: Scenario, engine: str, *, quiet: bool) -> Outcome:

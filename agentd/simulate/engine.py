@@ -69,11 +69,18 @@ def run_vector(specs: Sequence[RunSpec], progress: Progress | None = None) -> li
     return outcomes
 
 
+def has_twin(algorithm: str) -> bool:
+    """Whether this engine knows the algorithm; what was registered from elsewhere runs on core agents only."""
+    return algorithm in _COLUMN_POLICIES
+
+
 def refuse_what_needs_agents(specs: Sequence[RunSpec]) -> None:
     """Raise for runs that this engine cannot carry out; cheap, so that a command can ask before it begins."""
     shapes = {(s.network.agents, s.arms.count, s.rounds, s.algorithm, s.policy, s.arms.kind, s.attack) for s in specs}
     if len(shapes) != 1:
         raise ValueError("runs side by side must agree in agents, arms, rounds, algorithm, its settings and the attack")
+    if not has_twin(specs[0].algorithm):
+        raise SettingsError(f"{specs[0].algorithm} has no vectorised twin; use --engine agents")
     if any(spec.overrides for spec in specs):
         raise SettingsError(
             "the vector engine runs one algorithm for all agents; use --engine agents for --policy overrides"

@@ -21,7 +21,17 @@ from agentd.core.policy.sealed import RULES, Sealed
 from agentd.core.policy.ucb1 import Ucb1
 from agentd.core.privacy.laplace import Noise
 
-__all__ = ["ALGORITHMS", "RULES", "Algorithm", "Intent", "Policy", "PolicySettings", "intend", "make_policy"]
+__all__ = [
+    "ALGORITHMS",
+    "RULES",
+    "Algorithm",
+    "Intent",
+    "Policy",
+    "PolicySettings",
+    "intend",
+    "make_policy",
+    "register_policy",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +86,13 @@ _ALL = (
 
 ALGORITHMS = {algorithm.name: algorithm for algorithm in _ALL}
 """Every algorithm by the name that `--algorithm` knows it by."""
+
+
+def register_policy(algorithm: Algorithm) -> Algorithm:
+    """Let runs choose one more algorithm by its name; ValueError where the name is taken."""
+    if ALGORITHMS.setdefault(algorithm.name, algorithm) is not algorithm:
+        raise ValueError(f"there is an algorithm {algorithm.name!r} already")
+    return algorithm
 
 
 def make_policy(name: str, settings: PolicySettings, own: int, noise: Noise, coins: Coins | None = None) -> Policy:
