@@ -7,8 +7,8 @@ export OPENBLAS_NUM_THREADS := 1
 # Many tests wait for processes, containers and timeouts, so there are more workers than cores.
 WORKERS ?= $(shell echo $$((1 + $$(nproc))))
 # What needs no process, no container and no socket.
-PURE := $(addprefix tests/,core wire topology properties scenarios simulate test_architecture.py test_architecture_page.py test_settings.py) \
-	$(addprefix tests/environment/test_,arms.py bandit.py regret.py)
+PURE := $(addprefix tests/,core wire topology properties scenarios simulate experiment plot run test_architecture.py test_architecture_page.py test_settings.py) \
+	$(addprefix tests/environment/test_,bandit.py)
 
 .PHONY: demo quick test test-long lint format bench clean help
 

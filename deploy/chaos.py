@@ -18,14 +18,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
+from agentd.run import fault_log as faults
+from agentd.run.fault_log import Fault
+from agentd.run.status import read_status
 from agentd.shell.faults import MAX_CUTS, MAX_DELAY_MS, LinkFaults, Side, agents_text, read_faults, sides_text
-from deploy import control, faults, registry
+from deploy import control, registry
 from deploy.children import agent_name
-from deploy.faults import Fault
 from deploy.plan import LINK_FAULTS
 from deploy.processes import ProcessMark, send
 from deploy.registry import Testbed
-from deploy.status import read_status
 
 _LOOK_EVERY_S = 0.2
 

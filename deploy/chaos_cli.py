@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 import click
 
+from agentd.run import fault_log as faults
 from agentd.shell.faults import Side, parse_agents, parse_sides
-from deploy import faults, registry
+from deploy import registry
 from deploy.chaos import Chaos
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -78,8 +78,8 @@ def agent_target(settings: AgentSettings) -> int:
 
 def environment_target(part: EnvironmentPart, ready: Connection) -> int:
     """Serve the bandit until every agent is done."""
-    from agentd.environment.arms import Arms
     from agentd.environment.service import EnvironmentSettings, run_environment
+    from agentd.run.arms import Arms
 
     settings = EnvironmentSettings(
         listen=part.listen,

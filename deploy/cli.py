@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 import click
 
-from agentd.commands.options import FROM_ENVIRONMENT, testbed_options, testbed_settings
-from agentd.commands.scenario import Scenario, make_scenario
-from agentd.commands.summary import banner, table
+from agentd.cli.options import FROM_ENVIRONMENT, testbed_options, testbed_settings
 from agentd.core.policy import ALGORITHMS
 from agentd.errors import SettingsError
-from agentd.rundir import finite
+from agentd.run.directory import finite
+from agentd.run.scenario import Scenario, make_scenario
+from agentd.run.summary import banner, table
 from agentd.settings import CLOCKS, ON_BUDGET
 from deploy import logs as log_lines
 from deploy import reading, registry

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from agentd.commands.options import FROM_ENVIRONMENT, testbed_options, testbed_settings
-from agentd.commands.scenario import make_scenario
-from agentd.commands.summary import banner
+from agentd.cli.options import FROM_ENVIRONMENT, testbed_options, testbed_settings
 from agentd.errors import SettingsError
+from agentd.run.scenario import make_scenario
+from agentd.run.summary import banner
 from deploy.cli import plan_options
 from deploy.compose import Housing, compose_document, subnet_for
 from deploy.containers import user_inside

@@ -12,14 +12,14 @@ from typing import Any
 import click
 import numpy as np
 
-from agentd.commands.scenario import Scenario, make_scenario
-from agentd.commands.summary import NOT_PRIVATE
-from agentd.environment.regret import regret_curve
 from agentd.errors import AgentdError, SettingsError
-from agentd.rundir import RunDirectory, finite
+from agentd.plot.curves import Curve, plot_regret
+from agentd.plot.plain_svg import plain_svg
+from agentd.run.directory import RunDirectory, finite
+from agentd.run.regret import regret_curve
+from agentd.run.scenario import Scenario, make_scenario
+from agentd.run.summary import NOT_PRIVATE
 from agentd.settings import TestbedSettings
-from agentd.simulate.plain_svg import plain_svg
-from agentd.simulate.plots import Curve, plot_regret
 from deploy.live import display
 from deploy.outcome import PULLS
 from deploy.supervisor import Ending

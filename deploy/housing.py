@@ -8,8 +8,8 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
-from agentd.commands.scenario import Scenario
 from agentd.errors import ConfigurationError, SettingsError
+from agentd.run.scenario import Scenario
 from deploy import compose_up, containers, preflight, swarm
 from deploy.children import EnvironmentPart
 from deploy.compose import LABEL_PROJECT, RUN_DIR, ContainerPlaces, Housing, compose_document, subnet_for

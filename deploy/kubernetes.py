@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agentd.commands.scenario import Scenario
 from agentd.core.policy import ALGORITHMS
 from agentd.errors import SettingsError
+from agentd.run.scenario import Scenario
 from agentd.settings import AgentSettings
 from deploy.plan import Plan
 from deploy.toml import agent_toml, environment_toml

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from agentd import __version__
-from agentd.commands.options import FROM_ENVIRONMENT, testbed_options, testbed_settings
-from agentd.commands.scenario import make_scenario
-from agentd.commands.summary import NOT_PRIVATE
+from agentd.cli.options import FROM_ENVIRONMENT, testbed_options, testbed_settings
 from agentd.errors import SettingsError
+from agentd.run.scenario import make_scenario
+from agentd.run.summary import NOT_PRIVATE
 from agentd.settings import CLOCKS
 from deploy.kubernetes import NO_STORAGE, WORKLOADS, Cluster, kubernetes_manifests
 from deploy.plan import RUN_BYTES, Pace, make_plan

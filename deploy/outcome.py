@@ -12,22 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agentd.commands.ledger import ledger_of
-from agentd.commands.scenario import Scenario
-from agentd.commands.summary import summarise
+from agentd.cli.ledger import ledger_of
 from agentd.core.grid import UNIT
 from agentd.core.policy import ALGORITHMS, intend, make_policy
 from agentd.core.privacy.ledger import Ledger
 from agentd.core.privacy.sealing import Weighting
 from agentd.environment.bandit import Bandit
-from agentd.environment.regret import NO_REWARD, NOT_PULLED
 from agentd.environment.status import dropped_in_all, epsilon_of, report_from_json
 from agentd.environment.store import FAULTS, REPORTS, Store, read_events, read_terms
 from agentd.errors import AgentdError, StateUnusable
-from agentd.rundir import RunDirectory
-from agentd.simulate.spec import DELTA, Outcome
+from agentd.run.directory import RunDirectory
+from agentd.run.fault_log import read_faults
+from agentd.run.regret import NO_REWARD, NOT_PULLED
+from agentd.run.scenario import Scenario
+from agentd.run.spec import DELTA, Outcome
+from agentd.run.summary import summarise
 from agentd.wire.environment import MICRO, Report
-from deploy.faults import read_faults
 from deploy.plan import state_name
 from deploy.supervisor import Ending
 

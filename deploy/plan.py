@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from agentd.commands.scenario import Scenario
 from agentd.core.policy import ALGORITHMS
 from agentd.errors import SettingsError
+from agentd.run.scenario import Scenario
 from agentd.settings import AgentSettings
 
 HOST = "127.0.0.1"

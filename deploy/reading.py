@@ -6,11 +6,11 @@ import json
 import time
 from typing import Any
 
+from agentd.run.status import Status, read_status
 from deploy.children import agent_name
 from deploy.containers import ContainerMark
 from deploy.live import clock
 from deploy.registry import State, Testbed
-from deploy.status import Status, read_status
 
 
 def processes(testbed: Testbed) -> list[dict[str, Any]]:

@@ -16,7 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from deploy import faults, registry
+from agentd.run import fault_log as faults
+from agentd.run.status import Status, read_status
+from deploy import registry
 from deploy.children import ENVIRONMENT, EnvironmentPart, agent_name, agent_of
 from deploy.control import ControlSocket, Reply, Request
 from deploy.life import (
@@ -33,7 +35,6 @@ from deploy.life import (
 from deploy.plan import Plan
 from deploy.registry import State, Testbed
 from deploy.runtime import Crew
-from deploy.status import Status, read_status
 
 LOG = "logs/supervisor.log"
 _START_TICK_S = 0.2

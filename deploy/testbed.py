@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentd.commands.scenario import Scenario
-from agentd.commands.summary import manifest
-from agentd.rundir import RunDirectory
+from agentd.run.directory import RunDirectory
+from agentd.run.scenario import Scenario
+from agentd.run.summary import manifest
 from deploy import preflight, registry
 from deploy.children import EnvironmentPart
 from deploy.life import grace_for

@@ -6,7 +6,7 @@ import json
 from dataclasses import fields
 from typing import Any
 
-from agentd.commands.scenario import Scenario
+from agentd.run.scenario import Scenario
 from agentd.settings import AgentSettings
 
 _FLAGS = {"interval_s": "interval", "round_timeout_s": "round-timeout", "ready_timeout_s": "ready-timeout"}

@@ -17,7 +17,7 @@ from evidence import until
 
 from agentd.core.message import Batch
 from agentd.core.rounds import Standing
-from agentd.environment.arms import Arms, uniforms
+from agentd.run.arms import Arms, uniforms
 from agentd.shell.link import Link
 from agentd.wire.codec import decode_environment, decode_frame, encode_environment, encode_frame
 from agentd.wire.environment import EnvironmentMessage, Hello, Noted, Ping, Pong, Pull, Report, Reward, Welcome

@@ -10,7 +10,6 @@ import networkx
 import numpy as np
 from hypothesis import strategies as st
 
-from agentd.commands.scenario import network_of
 from agentd.core.agent import Agent
 from agentd.core.bodies import RELEASED, SAMPLE, TOTALS
 from agentd.core.checks import Continued
@@ -18,10 +17,11 @@ from agentd.core.lies import Attack
 from agentd.core.message import Batch, Columns, Message, News, batch_of
 from agentd.core.policy import Policy, PolicySettings, intend
 from agentd.core.policy.base import Released
-from agentd.environment.arms import Arms
+from agentd.run.arms import Arms
+from agentd.run.scenario import network_of
+from agentd.run.spec import Network, Outcome, RunSpec
 from agentd.simulate.engine import run_vector
 from agentd.simulate.network import run_agents
-from agentd.simulate.spec import Network, Outcome, RunSpec
 from agentd.simulate.traffic import count_bytes
 from topology.graph import Graph
 

@@ -30,7 +30,7 @@ TOO_HEAVY = {
     *("deploy", "joblib", "matplotlib", "networkx", "opendp", "pandas", "pydantic", "rich", "scipy", "topology"),
     *("multiprocessing", "pygments", "pytest"),
 }
-NOT_AN_AGENTS = ("agentd.simulate", "agentd.bench", "agentd.audit", "agentd.environment", "agentd.commands")
+NOT_AN_AGENTS = ("agentd.simulate", "agentd.bench", "agentd.audit", "agentd.environment", "agentd.cli")
 
 
 def measured(*modules: str) -> dict[str, Any]:
@@ -71,6 +71,6 @@ def test_an_agent_never_imports_what_only_plots_or_launches(imports: list[dict[s
 
 @pytest.mark.system
 def test_its_command_line_imports_nothing_of_it_either() -> None:
-    modules = measured("agentd.cli", "agentd.commands.agent", "agentd.shell.daemon")["modules"]
+    modules = measured("agentd.cli", "agentd.cli.agent", "agentd.shell.daemon")["modules"]
     assert "click" in modules
     assert not TOO_HEAVY & set(modules)

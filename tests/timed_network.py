@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from agentd.core.chance import Purpose, stream
 from agentd.core.message import Batch
 from agentd.core.rounds import Do, Neighbour, Rounds
-from agentd.environment.arms import uniforms
+from agentd.run.arms import uniforms
+from agentd.run.spec import RunSpec
 from agentd.simulate.network import make_agent
-from agentd.simulate.spec import RunSpec
 from agentd.wire.frame import GOODBYE, GREETING, Frame, together
 from agentd.wire.size import encoded_bytes
 

@@ -14,8 +14,8 @@ from multiprocessing.synchronize import Barrier
 
 import zmq
 
+from agentd.run.spec import Network
 from agentd.shell.sockets import publisher, subscriber
-from agentd.simulate.spec import Network
 from agentd.wire.topics import FRAME_TOPIC, read_subscription
 
 READY_S = 120.0

@@ -12,7 +12,7 @@ from typing import Any
 import zmq
 
 from agentd import fork_server
-from agentd.environment.arms import Arms
+from agentd.run.arms import Arms
 from agentd.wire.codec import decode_environment, encode_environment
 from agentd.wire.environment import Hello, Pull, Refused
 

@@ -15,7 +15,7 @@ from agentd import fork_server
 from agentd.bench.bare import bare_rounds_per_second
 from agentd.bench.sample import spread
 from agentd.bench.testbed import ALGORITHM, ENVIRONMENT, WARM_UP, Run, processes_of, run_testbed
-from agentd.simulate.spec import Network
+from agentd.run.spec import Network
 
 SETTLED = 5
 """The trial that all have reached when memory is looked at."""

@@ -12,9 +12,9 @@ from typing import Any
 from agentd.bench.sample import spread
 from agentd.core.chance import Purpose, stream
 from agentd.core.policy import PolicySettings
-from agentd.environment.arms import Arms
+from agentd.run.arms import Arms
+from agentd.run.spec import Network, RunSpec, draw_liars
 from agentd.simulate.engine import run_vector
-from agentd.simulate.spec import Network, RunSpec, draw_liars
 
 ARMS = 5
 GAMMA = 2

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from agentd.environment.arms import Arms, uniforms
-from agentd.environment.regret import LEDGER_LIMIT_PULLS, NO_REWARD, NOT_PULLED, RegretLedger
 from agentd.environment.terms import Terms
+from agentd.run.arms import Arms, uniforms
+from agentd.run.regret import LEDGER_LIMIT_PULLS, NO_REWARD, NOT_PULLED, RegretLedger
 from agentd.wire.environment import (
     Hello,
     Noted,

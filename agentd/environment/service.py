@@ -18,13 +18,13 @@ from pathlib import Path
 import zmq
 from structlog.typing import FilteringBoundLogger
 
-from agentd.environment.arms import Arms
 from agentd.environment.bandit import Bandit
 from agentd.environment.desk import Desk, Ending
 from agentd.environment.router import Router
 from agentd.environment.store import Store, read_terms
 from agentd.environment.terms import Terms, term_faults
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
+from agentd.run.arms import Arms
 from agentd.shell.health import BEAT_EVERY_S, Health
 from agentd.shell.logs import open_log
 from agentd.wire.frame import RUN_BYTES

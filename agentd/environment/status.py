@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentd.environment.bandit import Bandit, Seat
-from agentd.environment.regret import RegretLedger
+from agentd.run.regret import RegretLedger
 from agentd.wire.environment import MAX_COUNT, MICRO, Report, write_fields
 
 

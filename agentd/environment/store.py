@@ -23,7 +23,7 @@ from agentd.environment.journal import Journal, replay
 from agentd.environment.status import report_from_json, report_to_json
 from agentd.environment.terms import Terms
 from agentd.errors import AgentdError, ConfigurationError
-from agentd.rundir import RunDirectory
+from agentd.run.directory import RunDirectory
 from agentd.wire.environment import Report
 
 TERMS, REPORTS, STATUS, FAULTS = "environment.json", "reports.json", "status.json", "faults.jsonl"

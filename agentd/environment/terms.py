@@ -8,8 +8,8 @@ from typing import Any
 
 from agentd.core.chance import SEED_LIMIT
 from agentd.core.message import MAX_AGENT_ID, MAX_ARMS, MAX_TRIAL
-from agentd.environment.arms import Arms
 from agentd.errors import SettingsError
+from agentd.run.arms import Arms
 from agentd.wire.frame import RUN_BYTES
 
 OPEN_AGENTS_LIMIT = 4096

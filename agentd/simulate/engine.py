@@ -19,6 +19,7 @@ from agentd.core.privacy.ledger import Ledger, Release
 from agentd.core.privacy.sealing import Weighting
 from agentd.core.privacy.series import ReleaseSeries, scale_steps
 from agentd.errors import SettingsError
+from agentd.run.spec import DELTA, Outcome, RunSpec
 from agentd.simulate.columns import (
     Alone,
     AlonePrivate,
@@ -31,7 +32,6 @@ from agentd.simulate.columns import (
 )
 from agentd.simulate.draws import UniformsPerTrial
 from agentd.simulate.sealed_columns import TogetherSealed
-from agentd.simulate.spec import DELTA, Outcome, RunSpec
 from agentd.simulate.traffic import count_messages
 
 _COLUMN_POLICIES: dict[str, Callable[[Layout], ColumnPolicy]] = {

@@ -23,9 +23,9 @@ from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import SeededLaplace
 from agentd.core.rounds import Rounds, Standing
 from agentd.core.terms import Terms
-from agentd.environment.arms import uniforms
+from agentd.run.arms import uniforms
+from agentd.run.spec import DELTA, NOT_PULLED, Outcome, RunSpec
 from agentd.simulate.faults import NO_FAULTS, Faults
-from agentd.simulate.spec import DELTA, NOT_PULLED, Outcome, RunSpec
 from agentd.wire.frame import Frame, together
 from agentd.wire.size import encoded_bytes
 

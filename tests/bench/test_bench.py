@@ -16,7 +16,7 @@ from agentd.bench.codec import bench_codec
 from agentd.bench.sample import spread
 from agentd.bench.simulate import bench_simulate
 from agentd.cli import main
-from agentd.commands.bench import draw_network
+from agentd.cli.bench import draw_network
 from agentd.core.bodies import KINDS
 
 

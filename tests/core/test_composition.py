@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from agentd.commands.ledger import dp_accounting_epsilon
+from agentd.cli.ledger import dp_accounting_epsilon
 from agentd.core.grid import UNIT
 from agentd.core.privacy.composition import tight_epsilon
 from agentd.core.privacy.ledger import Ledger, Release

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import standins
 
-from agentd.commands.scenario import make_scenario
+from agentd.run.scenario import make_scenario
 from agentd.settings import TestbedSettings
 from deploy.live import Nothing
 from deploy.local import Crew

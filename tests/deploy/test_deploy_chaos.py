@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 
 from agentd.cli import cli
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
+from agentd.run import fault_log as faults
+from agentd.run.status import AgentStatus, Status
 from agentd.shell.faults import LinkFaults, parse_sides, read_faults
-from deploy import faults
 from deploy.chaos import Chaos
 from deploy.chaos_cli import Duration
 from deploy.plan import LINK_FAULTS
 from deploy.processes import ProcessMark
 from deploy.registry import State, Testbed, announce, new_testbed, record
-from deploy.status import AgentStatus, Status
 
 AGENTS = 8
 

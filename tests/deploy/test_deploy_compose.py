@@ -12,11 +12,11 @@ import yaml
 from click.testing import CliRunner, Result
 
 from agentd.cli import cli
-from agentd.commands.agent import agent
-from agentd.commands.env import env, environment_settings
-from agentd.commands.scenario import Scenario, make_scenario
-from agentd.environment.arms import Arms
+from agentd.cli.agent import agent
+from agentd.cli.env import env, environment_settings
 from agentd.errors import ConfigurationError, SettingsError
+from agentd.run.arms import Arms
+from agentd.run.scenario import Scenario, make_scenario
 from agentd.settings import AgentSettings, TestbedSettings
 from deploy.arguments import agent_arguments, environment_arguments
 from deploy.compose import MOST_AGENTS, Housing, compose_document, subnet_for

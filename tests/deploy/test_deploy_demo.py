@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from agentd.commands.scenario import make_scenario
-from agentd.environment.regret import group_regret
 from agentd.errors import AgentdError
-from agentd.rundir import RunDirectory
+from agentd.run.directory import RunDirectory
+from agentd.run.regret import group_regret
+from agentd.run.scenario import make_scenario
 from agentd.simulate.engine import run_vector
 from deploy.demo import (
     PICTURE,

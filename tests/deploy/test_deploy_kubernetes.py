@@ -13,11 +13,11 @@ import yaml
 from click.testing import CliRunner
 
 from agentd.cli import cli
-from agentd.commands.agent import agent as agent_command
-from agentd.commands.env import env as env_command
-from agentd.commands.env import environment_settings
-from agentd.commands.scenario import Scenario, make_scenario
+from agentd.cli.agent import agent as agent_command
+from agentd.cli.env import env as env_command
+from agentd.cli.env import environment_settings
 from agentd.errors import SettingsError
+from agentd.run.scenario import Scenario, make_scenario
 from agentd.settings import AgentSettings, TestbedSettings
 from deploy import kubernetes
 from deploy.kubernetes import Cluster, Manifest, kubernetes_manifests

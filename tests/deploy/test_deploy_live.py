@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from agentd.run.status import AgentStatus, Status, read_status
 from deploy.life import Phase
 from deploy.live import Lines, LiveTable, Nothing, clock, display, figures, rich_table, time_left
-from deploy.status import AgentStatus, Status, read_status
 from deploy.supervisor import View
 
 STATUS = Status(

@@ -10,19 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agentd.commands.scenario import Scenario, make_scenario
 from agentd.environment.bandit import Bandit
 from agentd.environment.status import report_to_json
 from agentd.environment.store import Store
 from agentd.environment.terms import Terms
 from agentd.errors import AgentdError
-from agentd.rundir import RunDirectory
+from agentd.run import fault_log as faults
+from agentd.run.directory import RunDirectory
+from agentd.run.scenario import Scenario, make_scenario
+from agentd.run.spec import Outcome
 from agentd.settings import TestbedSettings
 from agentd.simulate.engine import run_vector
 from agentd.simulate.network import run_agents
-from agentd.simulate.spec import Outcome
 from agentd.wire.environment import Pull, Report
-from deploy import faults
 from deploy.life import Lost
 from deploy.outcome import charge, collect, read_reports, rescue_pulls, write_summary
 from deploy.supervisor import Ending

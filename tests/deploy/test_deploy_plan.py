@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentd.commands.scenario import Scenario, make_scenario
 from agentd.errors import SettingsError
+from agentd.run.scenario import Scenario, make_scenario
 from agentd.settings import TestbedSettings
 from deploy.plan import Keep, Pace, Plan, make_plan, port_count, run_of_seed
 

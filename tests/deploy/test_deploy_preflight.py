@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agentd.commands.scenario import make_scenario
 from agentd.errors import ConfigurationError
+from agentd.run.scenario import make_scenario
 from agentd.settings import TestbedSettings
 from deploy import cgroups, preflight
 from deploy.plan import Pace, Plan, make_plan

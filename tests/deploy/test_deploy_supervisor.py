@@ -13,8 +13,8 @@ import pytest
 import standins
 from evidence import until
 
-from agentd.commands.scenario import make_scenario
 from agentd.errors import AgentdError
+from agentd.run.scenario import make_scenario
 from agentd.settings import TestbedSettings
 from deploy import registry
 from deploy.children import STDERR

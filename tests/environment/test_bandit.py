@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from agentd.core.grid import UNIT
 from agentd.environment import bandit as bandit_module
 from agentd.environment import terms as terms_module
-from agentd.environment.arms import Arms, uniforms
 from agentd.environment.bandit import GATE_S, Bandit, Dealer
-from agentd.environment.regret import NO_REWARD, NOT_PULLED, group_regret
 from agentd.environment.terms import Terms
 from agentd.errors import SettingsError
+from agentd.run.arms import Arms, uniforms
+from agentd.run.regret import NO_REWARD, NOT_PULLED, group_regret
 from agentd.wire.environment import (
     Hello,
     Noted,

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentd.environment.arms import Arms, uniforms
 from agentd.environment.bandit import Bandit, Counted
 from agentd.environment.journal import NAME, Journal, replay
 from agentd.environment.terms import Terms
 from agentd.errors import AgentdError, ConfigurationError
+from agentd.run.arms import Arms, uniforms
 from agentd.wire.environment import Pull, Reward
 
 RUN = bytes.fromhex("00112233445566ff")

@@ -25,7 +25,6 @@ from structlog.testing import LogCapture
 from agentd.environment import desk as desk_module
 from agentd.environment import router as router_module
 from agentd.environment import service as service_module
-from agentd.environment.arms import Arms
 from agentd.environment.desk import Desk
 from agentd.environment.router import Router
 from agentd.environment.service import EnvironmentSettings, open_bandit, settle
@@ -33,6 +32,7 @@ from agentd.environment.sparing import Sparing
 from agentd.environment.status import Speed, report_from_json, report_to_json
 from agentd.environment.store import Store, read_events, read_terms, replace_file
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
+from agentd.run.arms import Arms
 from agentd.wire.codec import decode_environment, encode_environment
 from agentd.wire.environment import (
     MAX_COUNT,

@@ -14,7 +14,7 @@ from env_clients import PATIENCE_S, Served, ask, dealers, environment_process, l
 from evidence import until
 from loopback import free_address
 
-from agentd.environment.arms import Arms, uniforms
+from agentd.run.arms import Arms, uniforms
 from agentd.wire.codec import decode_environment, encode_environment
 from agentd.wire.environment import Hello, Noted, Ping, Pong, Pull, Refused, Report, Reward, Welcome
 

@@ -18,7 +18,7 @@ from agentd.core.message import Message
 from agentd.core.policy import PolicySettings, make_policy
 from agentd.core.privacy.laplace import SeededLaplace
 from agentd.core.terms import Terms
-from agentd.environment.arms import Arms
+from agentd.run.arms import Arms
 
 CLIENT = Path(__file__).parent / "independent_client.py"
 ROUNDS = 200

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from agentd.core.grid import UNIT
-from agentd.environment.arms import KINDS, Arms, uniforms
+from agentd.run.arms import KINDS, Arms, uniforms
 
 units = st.floats(0.0, 1.0, exclude_max=True)
 

@@ -22,11 +22,11 @@ from small_runs import Overheard, network, spec
 from agentd.core.agent import Agent
 from agentd.core.policy.byzantine_ucb import ByzantineUcb
 from agentd.core.policy.sealed import Sealed
-from agentd.environment.regret import group_regret
+from agentd.run.regret import group_regret
+from agentd.run.spec import RunSpec
 from agentd.simulate import network as in_memory
 from agentd.simulate.faults import Crash, Faults, Partition
 from agentd.simulate.network import InMemoryNetwork
-from agentd.simulate.spec import RunSpec
 
 HERE = Path(__file__).parent
 LINE = "----\n"

@@ -9,7 +9,7 @@ import pytest
 
 from agentd.core.chance import Purpose, stream
 from agentd.core.privacy.laplace import SeededLaplace
-from agentd.environment.arms import uniforms
+from agentd.run.arms import uniforms
 from agentd.simulate.draws import UniformsPerTrial, UnitNoise
 
 KEYS = [(7, 0), (7, 3), (8, 0)]

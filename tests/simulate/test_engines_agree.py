@@ -9,10 +9,10 @@ from __future__ import annotations
 import pytest
 from small_runs import assert_engines_agree, ring, spec
 
-from agentd.commands.scenario import make_scenario
 from agentd.core.policy import ALGORITHMS, RULES
+from agentd.run.scenario import make_scenario
+from agentd.run.spec import RunSpec
 from agentd.settings import TestbedSettings
-from agentd.simulate.spec import RunSpec
 
 SEEDS = range(10)
 FEW = range(2)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from small_runs import complete, line, network, ring, sparse, spec
 
 from agentd.core.message import MAX_LIFETIME
-from agentd.simulate.spec import Network, RunSpec
+from agentd.run.spec import Network, RunSpec
 from agentd.simulate.spread import EXACT, Packing, Spread
 
 

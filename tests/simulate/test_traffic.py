@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from small_runs import complete, line, network, ring, sparse, spec
 
+from agentd.run.spec import Network
 from agentd.simulate.network import InMemoryNetwork
-from agentd.simulate.spec import Network
 from agentd.simulate.traffic import count_messages, messages_per_frame
 
 GRAPHS = {

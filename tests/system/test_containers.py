@@ -19,7 +19,7 @@ from container_image import docker_or_skip
 from evidence import until
 from running_testbeds import CONTRACT, PATIENCE_S, PATIENT, agentd, agentd_json, read_json, start
 
-from agentd.commands.scenario import make_scenario
+from agentd.run.scenario import make_scenario
 from agentd.settings import TestbedSettings
 from deploy import containers
 from deploy.containers import ids_of, networks_of, user_inside

@@ -16,7 +16,7 @@ import pytest
 from evidence import until
 from running_testbeds import CONTRACT, PATIENCE_S, PATIENT, agentd, agentd_json, nothing_runs, pids_of, read_json, start
 
-from agentd.commands.scenario import make_scenario
+from agentd.run.scenario import make_scenario
 from agentd.settings import TestbedSettings
 from deploy import ports
 from deploy.control import kill_agent, restart_agent

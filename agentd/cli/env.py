@@ -1,0 +1,263 @@
+"""agentd env: serve the shared bandit."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from agentd.cli.options import FROM_ENVIRONMENT, Numbers, Range, config_option
+from agentd.cli.version import versions
+from agentd.core.chance import Purpose, stream
+from agentd.environment.desk import Ending
+from agentd.environment.service import EnvironmentSettings, run_environment
+from agentd.environment.status import dropped_in_all, epsilon_of
+from agentd.environment.store import read_terms
+from agentd.environment.terms import Terms
+from agentd.errors import SettingsError
+from agentd.run.arms import Arms
+from agentd.run.directory import RunDirectory, finite
+from agentd.settings import REWARDS, TestbedSettings, is_loopback
+from agentd.wire.frame import RUN_BYTES
+
+DEFAULT_LISTEN = "tcp://127.0.0.1:7000"
+LOG = "logs/environment.jsonl"
+RUNTIME = "env"
+
+_DEFAULT = TestbedSettings()
+_ARM_FLAGS = ("arms", "random_arms", "arm_range", "reward", "bounds")
+
+
+@click.command(context_settings=FROM_ENVIRONMENT)
+@click.option("--arms", type=Numbers(), help="Means of the arms in [0, 1], as in 0.9,0.8,0.5.")
+@click.option("--random-arms", type=int, help="Draw the means of this many arms instead.  [default: 5]")
+@click.option("--arm-range", type=Range(), help="Where the means of random arms are drawn from.  [default: 0,1]")
+@click.option("--reward", type=click.Choice(REWARDS), help="How rewards fall around the mean.  [default: bernoulli]")
+@click.option("--bounds", type=Range(), help="The scale in which agents read rewards.  [default: 0,1]")
+@click.option("--seed", type=int, help="Make the rewards reproducible.  [default: drawn, kept in environment.json]")
+@click.option("--listen", metavar="ADDRESS", default=DEFAULT_LISTEN, show_default=True, help="Where agents connect.")
+@click.option("--agents", type=int, help="Number of agents; their ids are 0 … M-1.  [default: whoever comes]")
+@click.option("--rounds", type=int, help="Pulls of each agent, T.  [default: no end]")
+@click.option("--run-dir", metavar="DIR", help="Keep every pull there, and take up the run that it holds.")
+@click.option("--run", metavar="HEX", help="The run's identity, as in 0011223344556677.  [default: drawn]")
+@click.option("--together", is_flag=True, help="Deal the first rewards when every agent is there.")
+@click.option("--until-done", is_flag=True, help="End when every agent has reported that it is done.")
+@click.option("--insecure", is_flag=True, help="Listen beyond this machine although links are not encrypted.")
+@click.option("--log-file", metavar="FILE", help=f"JSON lines.  [default: {LOG} in the run directory, else stderr]")
+@click.option(
+    "--health-file", metavar="FILE", help="Say there how it goes, for agentd health; best in /dev/shm or /run."
+)
+@click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Print two JSON lines: ready, and summary.")
+@config_option
+def env(as_json: bool, insecure: bool, **flags: Any) -> None:
+    """Serve the shared bandit to agents until SIGTERM or Ctrl-C (a second one stops at once).
+
+    \b
+    agentd env --arms 0.9,0.8,0.5 --agents 2 --rounds 1000 --run-dir runs/pilot
+    agentd env --random-arms 5 --reward beta --listen tcp://*:7000 --insecure
+
+    With --run-dir every pull is on disk before its reward leaves: started again with the same directory, the
+    environment goes on where it was. Only the environment knows the true means, so it alone can tell the regret.
+    """  # noqa: D301 - click looks for the character \b, which a raw string does not have
+    settings = environment_settings(**flags)
+    _warn_beyond_loopback(settings.listen, insecure)
+    run_environment(
+        settings,
+        on_ready=partial(_say_ready, settings, as_json),
+        on_end=partial(_say_ending, settings, flags["seed"], as_json),
+    )
+
+
+def environment_settings(
+    *, seed: int | None, run: str | None = None, run_dir: str | None, log_file: str | None, **flags: Any
+) -> EnvironmentSettings:
+    """Settings from flags; what no flag says is taken from the run directory, if it holds a run already."""
+    stored = read_terms(Path(run_dir)) if run_dir is not None else None
+    if seed is None:
+        seed = stored.seed if stored is not None else secrets.randbits(63)
+    if stored is not None:
+        flags |= {name: getattr(stored, name) for name in ("agents", "rounds") if flags[name] is None}
+    if log_file is None and run_dir is not None:
+        log_file = str(Path(run_dir) / LOG)
+    arms = _arms(stored, seed, **{name: flags.pop(name) for name in _ARM_FLAGS})
+    drawn = stored.run if stored is not None else secrets.token_bytes(RUN_BYTES)
+    identity = _run(run) if run is not None else drawn
+    return EnvironmentSettings(arms=arms, seed=seed, run=identity, run_dir=run_dir, log_file=log_file, **flags)
+
+
+def summarise_environment(ending: Ending) -> dict[str, Any]:
+    """What an environment knows of `summary.json`; null is what only a launcher could know."""
+    bandit = ending.bandit
+    reports = [seat.report for seat in bandit.seats.values() if seat.report is not None]
+    agents = len(bandit.rows)
+    regret = ending.status["group_regret"]
+    spent = [epsilon_of(report) for report in reports]
+    return {
+        "algorithm": None,
+        "agents": agents,
+        "rounds": bandit.terms.rounds or max((agent["trial"] for agent in ending.status["agents"]), default=0),
+        "gamma": None,
+        "diameter": None,
+        "group_regret": regret,
+        "regret_per_agent": regret / max(1, agents),
+        "messages": sum(report.messages for report in reports),
+        "bytes": sum(report.bytes for report in reports),
+        "dropped": dropped_in_all(reports),
+        "privacy": {
+            "per_agent_epsilon": max((e for e in spent if e is not None), default=None) if None not in spent else None,
+            "delta": 0.0,
+            "mechanism": None,
+            "transcript_private": None,
+            "note": "as the agents reported it",
+        },
+        "wall_s": round(ending.wall_s, 3),
+        "run": bandit.terms.run.hex(),
+        "pulls": bandit.pulls,
+        "agents_done": sum(seat.done for seat in bandit.seats.values()),
+        "refused": ending.status["refused"],
+        "malformed": ending.status["malformed"],
+    }
+
+
+def _run(text: str) -> bytes:
+    try:
+        run = bytes.fromhex(text)
+    except ValueError:
+        run = b""
+    if len(run) != RUN_BYTES:
+        raise SettingsError(f"--run must be {2 * RUN_BYTES} hexadecimal digits, got {text!r}")
+    return run
+
+
+def _arms(
+    stored: Terms | None,
+    seed: int,
+    *,
+    arms: Sequence[float] | None,
+    random_arms: int | None,
+    arm_range: tuple[float, float] | None,
+    reward: str | None,
+    bounds: tuple[float, float] | None,
+) -> Arms:
+    """The arms that the flags name, else those of the run directory, else random ones."""
+    if stored is not None and (arms, random_arms, arm_range, reward, bounds) == (None,) * len(_ARM_FLAGS):
+        return stored.arms
+    if arms is not None and (random_arms is not None or arm_range is not None):
+        raise SettingsError("--arms gives the means; --random-arms and --arm-range draw them: choose one")
+    kind, scale = reward or _DEFAULT.reward, bounds or (0.0, 1.0)
+    try:
+        if arms is not None:
+            return Arms.fixed(arms, kind, bounds=scale)
+        count = _DEFAULT.random_arms if random_arms is None else random_arms
+        low, high = arm_range or _DEFAULT.arm_range
+        return Arms.random(count, stream(seed, Purpose.ARMS), low, high, kind, bounds=scale)
+    except ValueError as fault:
+        raise SettingsError(str(fault)) from None
+
+
+def _warn_beyond_loopback(listen: str, insecure: bool) -> None:
+    if not listen.startswith(("tcp://", "ipc://")):
+        raise SettingsError(f"--listen: {listen!r} is not an address like {DEFAULT_LISTEN}")
+    if is_loopback(listen):
+        return
+    if not insecure:
+        raise SettingsError(
+            f"--listen {listen} is reachable from other machines and links are not encrypted yet; "
+            "add --insecure if that is what you want"
+        )
+    click.echo(
+        f"WARNING: {listen} is open to the network: whoever reaches it can pull arms in any agent's name "
+        "and read every reward",
+        err=True,
+    )
+
+
+def _say_ready(settings: EnvironmentSettings, as_json: bool, address: str) -> None:
+    arms, agents, rounds, run = settings.arms, settings.agents, settings.rounds, (settings.run or b"").hex()
+    if as_json:
+        ready = {"address": address, "run": run, "arms": arms.count, "agents": agents, "rounds": rounds}
+        click.echo(json.dumps(ready))
+        return
+    many = f"{agents} agents" if agents is not None else "any agents"
+    ends = f"{rounds} rounds each" if rounds is not None else "no end"
+    kept = f"kept in {settings.run_dir}" if settings.run_dir is not None else "kept in memory only; see --run-dir"
+    click.echo(f"serving {arms.count} {arms.kind} arms on {address} to {many}, {ends}")
+    click.echo(f"run {run}, {kept}")
+    click.echo(
+        f"agents join with: agentd --id 0 --peers 1=tcp://127.0.0.1:7002 --listen tcp://127.0.0.1:7001 "
+        f"--environment {_as_seen_by_agents(address)}"
+    )
+
+
+def _say_ending(settings: EnvironmentSettings, seed: int | None, as_json: bool, ending: Ending) -> None:
+    summary = summarise_environment(ending)
+    if settings.run_dir is not None:
+        _write_run(Path(settings.run_dir), settings, seed, ending, summary)
+    click.echo(json.dumps(finite(summary), ensure_ascii=False) if as_json else _table(summary, settings.run_dir))
+
+
+def _write_run(
+    place: Path, settings: EnvironmentSettings, seed: int | None, ending: Ending, summary: dict[str, Any]
+) -> None:
+    """Manifest and summary, where no launcher writes better ones."""
+    if _has_launcher(place):
+        return
+    directory = RunDirectory(place)
+    terms = ending.bandit.terms
+    directory.write_json(
+        "manifest.json",
+        {
+            "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "runtime": RUNTIME,
+            "versions": versions(),
+            "settings": {"listen": settings.listen, "agents": terms.agents, "rounds": terms.rounds},
+            "seed": seed,
+            "run": terms.run.hex(),
+            "arms": terms.arms.to_json(),
+            "rows": ending.bandit.rows,
+            "topology": None,
+            "liars": None,
+        },
+    )
+    directory.write_json("summary.json", summary)
+
+
+def _has_launcher(place: Path) -> bool:
+    """Whether somebody else has described this run already."""
+    try:
+        return bool(json.loads((place / "manifest.json").read_text(encoding="utf-8"))["runtime"] != RUNTIME)
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, KeyError, TypeError):
+        return True  # not ours to overwrite
+
+
+def _table(summary: dict[str, Any], place: str | None) -> str:
+    lines = [
+        f"group regret      {summary['group_regret']:,.1f} ({summary['regret_per_agent']:.2f} per agent)",
+        f"pulls             {summary['pulls']:,} of {summary['agents']} agents, {summary['agents_done']} done",
+    ]
+    if summary["messages"]:
+        lines.append(f"messages          {summary['messages']:,} ({summary['bytes']:,} bytes)")
+    for what in ("dropped", "refused", "malformed"):
+        if summary[what]:
+            lines.append(f"{what:17} " + ", ".join(f"{why} {times}" for why, times in summary[what].items()))
+    lines.append(f"took              {summary['wall_s']:.2f} s")
+    if place is not None:
+        lines.append(f"written to        {place}")
+    return "\n".join(lines)
+
+
+def _as_seen_by_agents(address: str) -> str:
+    """The address with a name that works from elsewhere, where it says only "everywhere"."""
+    parts = urlsplit(address)
+    if parts.hostname in ("0.0.0.0", "::", "*"):  # noqa: S104
+        return f"tcp://THIS-MACHINE:{parts.port}"
+    return address

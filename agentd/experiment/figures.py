@@ -1,0 +1,322 @@
+"""The paper's figures: what each one runs, what is read off the runs, and how it is drawn.
+
+A figure is a frozen description. Adding one means describing its series and putting it into `FIGURES`; nothing else
+knows figures by name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from agentd.core.policy import PolicySettings
+from agentd.core.privacy.calibrate import nominal_interval, nominal_private
+from agentd.experiment import theory
+from agentd.experiment.parts import Floats, Part
+from agentd.experiment.theory import Bound
+from agentd.experiment.trials import Lifetime, Series, Setup, Trials, Unit
+from agentd.plot.curves import Curve, plot_regret, plot_sweep
+from agentd.run.spec import Network
+
+ARMS = 5
+"""K in all of the paper's experiments."""
+
+WIDE, NARROW = (0.0, 1.0), (0.3, 0.7)
+"""Where the means of the arms are drawn from, without and with liars."""
+
+CountCliques = Callable[[Network, int], int]
+"""How many cliques cover the power graph G_γ of a network."""
+
+
+class Axis(Enum):
+    """What a figure shows regret against; the value names the column of its table."""
+
+    ROUND = "round"
+    GAMMA = "gamma"
+    EPSILON = "true_epsilon"
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """What a theorem needs to know about one trial."""
+
+    means: tuple[float, ...]
+    agents: int
+    gamma: int
+    clique_cover: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoundLine:
+    """A theorem about one series, averaged over the trials."""
+
+    label: str
+    series: Series
+    theorem: Callable[[Instance], Bound]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure of the paper."""
+
+    name: str
+    title: str
+    setting: str
+    """What all series have in common beyond the setup, in words."""
+    series: tuple[Series, ...]
+    axis: Axis = Axis.ROUND
+    log_y: bool = False
+    """Whether its curves are orders of magnitude apart."""
+    bounds: tuple[BoundLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """What the operator may turn in the figures."""
+
+    epsilon: float = 1.0
+    """Nominal privacy rate of the noised algorithms."""
+    contamination: float = 1e-3
+    """How often liars lie, and what byzantine-ucb prepares for."""
+    rounds: int = 1000
+    """Pulls of each agent: how long a true ε has to last."""
+
+
+def fig1a(knobs: Knobs) -> Figure:
+    """Privacy: regret over time of private-ucb against its solo and its open rivals."""
+    policy = PolicySettings(arms=ARMS, epsilon=knobs.epsilon)
+    nominal = f"nominal ε = {knobs.epsilon:g}"
+    private = Series("private-ucb", f"private-ucb, {nominal}", "private-ucb", policy)
+    return Figure(
+        name="fig1a",
+        title="Private cooperation: group regret over time",
+        setting="arms uniform on [0, 1], γ = ⌈diameter/2⌉",
+        series=(
+            private,
+            Series("ucb1", "ucb1, every agent alone", "ucb1", policy, Lifetime.NONE),
+            Series("dp-ucb-int", f"dp-ucb-int, every agent alone, {nominal}", "dp-ucb-int", policy, Lifetime.NONE),
+            Series("coop-ucb", "coop-ucb, not private", "coop-ucb", policy),
+        ),
+        log_y=True,
+        bounds=(
+            BoundLine("upper bound of private-ucb", private, _private_theorem(knobs.epsilon)),
+            BoundLine("lower bound of any group", private, lambda trial: theory.lower(trial.means)),
+        ),
+    )
+
+
+def fig1b(knobs: Knobs) -> Figure:
+    """Lies: regret over time of byzantine-ucb against ucb1 and itself among honest agents."""
+    honest = PolicySettings(arms=ARMS, contamination=0.0)
+    return Figure(
+        name="fig1b",
+        title="Cooperation among liars: group regret over time",
+        setting="arms uniform on [0.3, 0.7], γ = ⌈diameter/2⌉",
+        series=(
+            _byzantine(knobs.contamination, Lifetime.HALF, f"every agent lies at rate {knobs.contamination:g}"),
+            Series("ucb1", "ucb1, every agent alone", "ucb1", honest, Lifetime.NONE, NARROW),
+            Series(
+                "byzantine-ucb-honest",
+                "byzantine-ucb with ε = 0, nobody lies",
+                "byzantine-ucb",
+                honest,
+                arm_range=NARROW,
+            ),
+        ),
+        log_y=True,
+    )
+
+
+def fig1c(knobs: Knobs) -> Figure:
+    """Reach: final regret of both algorithms as messages live longer."""
+    policy = PolicySettings(arms=ARMS, epsilon=knobs.epsilon)
+    label = f"private-ucb, nominal ε = {knobs.epsilon:g}, arms on [0, 1]"
+    lies = f"lies at rate {knobs.contamination:g}, arms on [0.3, 0.7]"
+    return Figure(
+        name="fig1c",
+        title="Reach: group regret against the lifetime of messages",
+        setting="beyond a graph's diameter γ changes nothing",
+        series=(
+            Series("private-ucb", label, "private-ucb", policy, Lifetime.SWEEP),
+            _byzantine(knobs.contamination, Lifetime.SWEEP, lies),
+        ),
+        axis=Axis.GAMMA,
+    )
+
+
+TRUE_EPSILONS = (0.1, 0.3, 1.0, 3.0)
+"""What fig2 promises for each reward."""
+
+
+def fig2(knobs: Knobs) -> Figure:
+    """Privacy at equal promises: final regret and traffic of the noised algorithms at the same true ε."""
+    public = PolicySettings(arms=ARMS)
+    private = [
+        _promised(name, true, rate(true, knobs.rounds), lifetime)
+        for name, rate, lifetime in (
+            ("sealed", lambda true, _rounds: true, Lifetime.FULL),
+            ("private-ucb", nominal_private, Lifetime.FULL),
+            ("dp-ucb-int", nominal_interval, Lifetime.NONE),
+        )
+        for true in TRUE_EPSILONS
+    ]
+    return Figure(
+        name="fig2",
+        title="Equal promises: regret and traffic at the same true ε",
+        setting="arms uniform on [0, 1], γ = diameter",
+        series=(
+            *private,
+            Series("ucb1", "ucb1, every agent alone", "ucb1", public, Lifetime.NONE, bytes_too=True),
+            Series("coop-ucb", "coop-ucb, not private", "coop-ucb", public, Lifetime.FULL, bytes_too=True),
+        ),
+        axis=Axis.EPSILON,
+        log_y=True,
+    )
+
+
+def _promised(name: str, true: float, nominal: float, lifetime: Lifetime) -> Series:
+    policy = PolicySettings(arms=ARMS, epsilon=nominal)
+    return Series(f"{name}-{true:g}", name, name, policy, lifetime, promise=true, bytes_too=True)
+
+
+def _byzantine(contamination: float, lifetime: Lifetime, lies: str) -> Series:
+    policy = PolicySettings(arms=ARMS, contamination=contamination)
+    return Series("byzantine-ucb", f"byzantine-ucb, {lies}", "byzantine-ucb", policy, lifetime, NARROW, liars=1.0)
+
+
+def _private_theorem(epsilon: float) -> Callable[[Instance], Bound]:
+    def theorem(trial: Instance) -> Bound:
+        return theory.private(
+            trial.means, agents=trial.agents, gamma=trial.gamma, clique_cover=trial.clique_cover, epsilon=epsilon
+        )
+
+    return theorem
+
+
+FIGURES: Mapping[str, Callable[[Knobs], Figure]] = MappingProxyType(
+    {"fig1a": fig1a, "fig1b": fig1b, "fig1c": fig1c, "fig2": fig2}
+)
+"""Every figure by its name on the command line."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """What the runs of one series gave; rows of `final` and of the others are points, columns trials."""
+
+    series: Series
+    points: range
+    final: Floats
+    curve: Floats
+    """Regret over time at the last point, trial × round."""
+    epsilon: Floats
+    epsilon_at_delta: Floats
+    fallbacks: Floats
+    messages: Floats
+    bytes: Floats
+    message_bytes: Floats
+    seconds: float
+    """Work in all, on however many cores."""
+
+
+def gather(figure: Figure, trials: Trials, parts: Mapping[Unit, Part]) -> list[Measured]:
+    """Put the parts together, series by series; in whatever order they were made, the result is the same."""
+    place = {
+        (unit.series, unit.gamma, trial): (part, row)
+        for unit, part in parts.items()
+        for row, trial in enumerate(unit.trials)
+    }
+    return [_gather_series(series, trials, parts, place) for series in figure.series]
+
+
+def _gather_series(
+    series: Series,
+    trials: Trials,
+    parts: Mapping[Unit, Part],
+    place: Mapping[tuple[Series, int, int], tuple[Part, int]],
+) -> Measured:
+    points = trials.points(series)
+    rows = [
+        [place[series, trials.gamma(series, trial, point), trial] for trial in range(trials.setup.trials)]
+        for point in points
+    ]
+    return Measured(
+        series=series,
+        points=points,
+        final=np.array([[part.final[row] for part, row in runs] for runs in rows]),
+        curve=np.array([part.curve[row] for part, row in rows[-1]]),
+        epsilon=np.array([[part.epsilon[row] for part, row in runs] for runs in rows]),
+        epsilon_at_delta=np.array([[part.epsilon_at_delta[row] for part, row in runs] for runs in rows]),
+        fallbacks=np.array([[part.fallbacks[row] for part, row in runs] for runs in rows]),
+        messages=np.array([[part.messages[row] for part, row in runs] for runs in rows]),
+        bytes=np.array([[part.bytes[row] for part, row in runs] for runs in rows]),
+        message_bytes=np.array([[part.message_bytes[row] for part, row in runs] for runs in rows]),
+        seconds=math.fsum(part.seconds for unit, part in parts.items() if unit.series == series),
+    )
+
+
+def over_trials(values: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard error over the first axis, the trials; a single trial has no error, NaN."""
+    count = values.shape[0]
+    mean: Floats = values.mean(axis=0)
+    if count == 1:
+        return mean, np.full(mean.shape, math.nan)
+    return mean, values.std(axis=0, ddof=1) / math.sqrt(count)
+
+
+def curve_of(measured: Measured, axis: Axis) -> Curve:
+    """The line of a series: over rounds, or over γ."""
+    if axis is Axis.ROUND:
+        x, (mean, stderr) = np.arange(1.0, measured.curve.shape[1] + 1.0), over_trials(measured.curve)
+    elif axis is Axis.GAMMA:
+        x, (mean, stderr) = np.array(measured.points, dtype=np.float64), over_trials(measured.final.T)
+    else:
+        x, (mean, stderr) = np.array([measured.series.promise or math.inf]), over_trials(measured.final.T)
+    return Curve(measured.series.label, x, mean, None if np.isnan(stderr).any() else stderr)
+
+
+def average_bounds(figure: Figure, trials: Trials, count_cliques: CountCliques) -> dict[str, Bound]:
+    """The figure's theorems by their labels, each averaged over the trials."""
+    return {line.label: _average_bound(line, trials, count_cliques) for line in figure.bounds}
+
+
+def _average_bound(line: BoundLine, trials: Trials, count_cliques: CountCliques) -> Bound:
+    instances = (_instance(line.series, trials, trial, count_cliques) for trial in range(trials.setup.trials))
+    bounds = [line.theorem(instance) for instance in instances]
+    slope, constant = np.mean([bound.slope for bound in bounds]), np.mean([bound.constant for bound in bounds])
+    return Bound(float(slope), float(constant))
+
+
+def _instance(series: Series, trials: Trials, trial: int, count_cliques: CountCliques) -> Instance:
+    gamma = trials.gamma(series, trial, trials.points(series)[-1])
+    cliques = count_cliques(trials.network(trial), gamma)
+    return Instance(trials.arms(series, trial).means, trials.setup.agents, gamma, cliques)
+
+
+def subtitle_of(figure: Figure, setup: Setup) -> str:
+    """What was measured, in one line."""
+    return f"{setup.agents} agents, {ARMS} Bernoulli arms, {setup.graphs}, {setup.trials} trials; {figure.setting}"
+
+
+def draw(
+    figure: Figure,
+    setup: Setup,
+    curves: Sequence[Curve],
+    bounds: Mapping[str, Bound],
+    *,
+    path_svg: Path,
+    path_png: Path,
+) -> None:
+    """Write the picture, twice."""
+    subtitle = subtitle_of(figure, setup)
+    if figure.axis is Axis.GAMMA:
+        plot_sweep(curves, path_svg, path_png, title=figure.title, subtitle=subtitle, log_y=figure.log_y)
+        return
+    rounds = np.arange(1, setup.rounds + 1)
+    lines = [Curve(label, rounds.astype(np.float64), bound.curve(rounds)) for label, bound in bounds.items()]
+    plot_regret(curves, path_svg, path_png, title=figure.title, subtitle=subtitle, bounds=lines, log_y=figure.log_y)

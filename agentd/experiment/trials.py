@@ -1,0 +1,206 @@
+"""The runs that a figure needs, cut into units of work that can be done in any order, by anybody, once.
+
+Trial i of a figure has the seed `base + i`: every series of the figure meets the same graph, the same arms and the same
+reward streams in it, so series are compared pair by pair. A run is a (series, trial, γ); where a sweep of γ goes beyond
+the diameter of a trial's graph, the run at the diameter is the same run and is not repeated.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from agentd.core.chance import Purpose, stream
+from agentd.core.lies import Attack
+from agentd.core.policy import PolicySettings
+from agentd.experiment.parts import Floats, Part
+from agentd.run.arms import Arms
+from agentd.run.regret import group_regret, regret_curve
+from agentd.run.spec import Network, Outcome, RunSpec, draw_liars
+from agentd.simulate.engine import run_vector
+from agentd.simulate.traffic import count_bytes
+
+SIDE_BY_SIDE = 4
+"""Runs that the vectorised engine carries at once; measured: about the fastest per core for 200 agents."""
+
+_GRAPHS_BYTES = 1 << 26  # memory for drawn graphs, whose bulk is the table of distances
+
+DrawNetwork = Callable[[int], Network]
+"""The graph of a seed."""
+
+
+class Lifetime(Enum):
+    """How γ follows from the diameter of a trial's graph."""
+
+    NONE = "0"
+    HALF = "⌈diameter/2⌉"
+    FULL = "diameter"
+    SWEEP = "1 … diameter"
+
+    def points(self, largest_diameter: int) -> range:
+        """The places on the γ axis; a single one, without meaning, where γ is not swept."""
+        return range(1, max(1, largest_diameter) + 1) if self is Lifetime.SWEEP else range(1)
+
+    def gamma(self, diameter: int, point: int) -> int:
+        """The γ of a trial at one of the points."""
+        if self is Lifetime.SWEEP:
+            return min(point, max(1, diameter))
+        return {Lifetime.NONE: 0, Lifetime.HALF: math.ceil(diameter / 2), Lifetime.FULL: diameter}[self]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line of a figure: who plays what, against which arms."""
+
+    name: str
+    """In tables and files; unique within a figure."""
+    label: str
+    """In the legend."""
+    algorithm: str
+    policy: PolicySettings
+    lifetime: Lifetime = Lifetime.HALF
+    arm_range: tuple[float, float] = (0.0, 1.0)
+    liars: float = 0.0
+    """The share of agents that lie, each with the policy's contamination."""
+    attack: str = "worst"
+    promise: float | None = None
+    """The true ε that its nominal one was chosen for; None where that was not the point."""
+    bytes_too: bool = False
+    """Whether the bytes it sends are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What all series of an experiment share."""
+
+    agents: int
+    rounds: int
+    trials: int
+    seed: int
+    graphs: str
+    """What graphs are drawn, in words; part of what a finished unit is recognised by."""
+    made_by: str
+    """The version of the program; its parts are not mixed with those of another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A few trials of one series at one γ, run side by side."""
+
+    series: Series
+    gamma: int
+    trials: tuple[int, ...]
+
+
+class Trials:
+    """The graphs, arms and runs behind an experiment, all from its seed."""
+
+    def __init__(self, setup: Setup, draw: DrawNetwork) -> None:
+        self.setup = setup
+        # Units come in the order of their trials: where not all graphs fit, the latest few are the ones needed next.
+        self._draw = lru_cache(maxsize=max(2 * SIDE_BY_SIDE, _GRAPHS_BYTES // (4 * setup.agents**2)))(draw)
+        self.diameters = [self.network(trial).diameter for trial in range(setup.trials)]
+
+    def network(self, trial: int) -> Network:
+        """The graph of a trial."""
+        return self._draw(self.setup.seed + trial)
+
+    def arms(self, series: Series, trial: int) -> Arms:
+        """The arms of a trial."""
+        source = stream(self.setup.seed + trial, Purpose.ARMS)
+        return Arms.random(series.policy.arms, source, *series.arm_range)
+
+    def points(self, series: Series) -> range:
+        """The places of a series on the γ axis."""
+        return series.lifetime.points(max(self.diameters))
+
+    def gamma(self, series: Series, trial: int, point: int) -> int:
+        """The γ of a trial at a point."""
+        return series.lifetime.gamma(self.diameters[trial], point)
+
+    def units(self, all_series: Sequence[Series]) -> list[Unit]:
+        """Every run once, in the order of trials: what is done early is then a fair sample of what remains."""
+        units = [unit for series in all_series for unit in self._units_of(series)]
+        return sorted(units, key=lambda unit: unit.trials[-1])
+
+    def specs(self, unit: Unit) -> list[RunSpec]:
+        """The runs of a unit."""
+        series, agents = unit.series, self.setup.agents
+        return [
+            RunSpec(
+                network=self.network(trial),
+                arms=self.arms(series, trial),
+                algorithm=series.algorithm,
+                rounds=self.setup.rounds,
+                gamma=unit.gamma,
+                policy=series.policy,
+                seed=self.setup.seed + trial,
+                liars=draw_liars(self.setup.seed + trial, agents, round(series.liars * agents)),
+                attack=Attack.parse(series.attack),
+            )
+            for trial in unit.trials
+        ]
+
+    def describe(self, unit: Unit) -> dict[str, Any]:
+        """All that decides the numbers of a unit, and nothing that does not."""
+        series = unit.series
+        return {
+            "made_by": self.setup.made_by,
+            "agents": self.setup.agents,
+            "rounds": self.setup.rounds,
+            "graphs": self.setup.graphs,
+            "seeds": [self.setup.seed + trial for trial in unit.trials],
+            "gamma": unit.gamma,
+            "algorithm": series.algorithm,
+            "policy": asdict(series.policy),
+            "arm_range": list(series.arm_range),
+            "liars": series.liars,
+            "attack": series.attack if series.liars else None,
+            "bytes_too": series.bytes_too,
+        }
+
+    def _units_of(self, series: Series) -> Iterator[Unit]:
+        trials = range(self.setup.trials)
+        runs = {(self.gamma(series, trial, point), trial) for point in self.points(series) for trial in trials}
+        for gamma in sorted({gamma for gamma, _ in runs}):
+            mine = sorted(trial for lifetime, trial in runs if lifetime == gamma)
+            for first in range(0, len(mine), SIDE_BY_SIDE):
+                yield Unit(series, gamma, tuple(mine[first : first + SIDE_BY_SIDE]))
+
+
+def measure(specs: Sequence[RunSpec], *, bytes_too: bool = False) -> Part:
+    """Carry out a unit's runs."""
+    started = time.perf_counter()
+    outcomes = run_vector(specs)
+    means = [spec.arms.means for spec in specs]
+    return Part(
+        final=np.array([group_regret(outcome.arm, mean) for outcome, mean in zip(outcomes, means, strict=True)]),
+        curve=np.array([regret_curve(outcome.arm, mean) for outcome, mean in zip(outcomes, means, strict=True)]),
+        epsilon=np.array([_worst(outcome.epsilon) for outcome in outcomes]),
+        epsilon_at_delta=np.array([_worst(outcome.epsilon_at_delta) for outcome in outcomes]),
+        fallbacks=np.array([_fallbacks(outcome) for outcome in outcomes]),
+        messages=np.array([float(outcome.messages) for outcome in outcomes]),
+        bytes=_bytes(specs, outcomes, headers=True) if bytes_too else np.full(len(specs), math.nan),
+        message_bytes=_bytes(specs, outcomes, headers=False) if bytes_too else np.full(len(specs), math.nan),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _bytes(specs: Sequence[RunSpec], outcomes: Sequence[Outcome], *, headers: bool) -> Floats:
+    pairs = zip(specs, outcomes, strict=True)
+    return np.array([float(count_bytes(spec, outcome.sent, headers=headers)) for spec, outcome in pairs])
+
+
+def _worst(of_agents: Floats | None) -> float:
+    return math.nan if of_agents is None else float(of_agents.max())
+
+
+def _fallbacks(outcome: Outcome) -> float:
+    return outcome.fallbacks / outcome.estimates if outcome.estimates else math.nan

@@ -1,0 +1,1 @@
+"""What a run is: what it is given, where it leaves what, how it is told."""

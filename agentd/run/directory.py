@@ -1,0 +1,113 @@
+"""The run directory: what every run leaves behind, whoever carried it out.
+
+manifest.json   settings, versions, seed, topology, who lied
+topology.json   the graph, node-link
+pulls.npz       arm (M×T uint16, 65535: not pulled), reward (M×T int32 on the grid, −1: not pulled)
+regret.csv      round, group_regret
+summary.json    the figures a script wants
+regret.svg      the curve
+logs/           agent-<id>.jsonl where processes ran
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import secrets
+import time
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentd.errors import ConfigurationError
+from agentd.plot.curves import Curve
+from agentd.plot.plain_svg import plain_svg
+from agentd.run.regret import regret_curve
+
+DEFAULT_PLACE = "runs"
+
+
+class RunDirectory:
+    """A directory that one run fills."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, path: str | Path | None, label: str) -> RunDirectory:
+        """A new directory, or an empty one; a place that holds something already is refused, never overwritten."""
+        place = Path(path) if path is not None else Path(DEFAULT_PLACE) / _fresh_name(label)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            if any(place.iterdir()):
+                raise ConfigurationError(f"the run directory {place} is not empty; name a new one with --run-dir")
+            if not os.access(place, os.W_OK | os.X_OK):
+                raise PermissionError(13, "not writable", str(place))
+        except OSError as fault:
+            raise ConfigurationError(
+                f"cannot use {place} as run directory: {fault.strerror or fault}; name another with --run-dir"
+            ) from None
+        return cls(place)
+
+    def write_json(self, name: str, content: Mapping[str, Any]) -> None:
+        """A JSON file, complete or not there: written beside and moved."""
+        self._replace(name, json.dumps(finite(content), indent=2, ensure_ascii=False) + "\n")
+
+    def write_pulls(self, arm: NDArray[np.uint16], reward: NDArray[np.int32]) -> None:
+        """Every pull; the same pulls give the same bytes, also under another version of Python."""
+        beside = self.path / "pulls.npz.new"
+        with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, table in (("arm", arm), ("reward", reward)):
+                # Its size is said beforehand: what stands there otherwise differs between versions of Python, which
+                # is why numpy's own savez_compressed will not do.
+                entry = zipfile.ZipInfo(f"{name}.npy")
+                entry.compress_type, entry.file_size = zipfile.ZIP_DEFLATED, table.nbytes
+                with archive.open(entry, "w") as file:
+                    np.lib.format.write_array(file, table, allow_pickle=False)
+        beside.replace(self.path / "pulls.npz")
+
+    def write_regret(
+        self,
+        arm: NDArray[np.uint16],
+        means: Sequence[float],
+        title: str,
+        events: Sequence[tuple[int, str]] = (),
+    ) -> NDArray[np.float64]:
+        """The regret curve as CSV and picture; returns it."""
+        curve = regret_curve(arm, means)
+        rounds = np.arange(1.0, len(curve) + 1.0)
+        beside = self.path / "regret.csv.new"
+        with beside.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(("round", "group_regret"))
+            writer.writerows((number, f"{value:.6f}") for number, value in enumerate(curve, start=1))
+        beside.replace(self.path / "regret.csv")
+        picture = plain_svg([Curve("group regret", rounds, curve)], title, events=events)
+        self._replace("regret.svg", picture)
+        return curve
+
+    def _replace(self, name: str, text: str) -> None:
+        beside = self.path / f"{name}.new"
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(self.path / name)
+
+
+def finite(value: Any) -> Any:
+    """The value with infinities and NaN as null, because JSON has neither."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return value
+
+
+def _fresh_name(label: str) -> str:
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{label}-{secrets.token_hex(2)}"

@@ -1,0 +1,77 @@
+"""From settings to the run they describe: the graph drawn or read, the arms dealt, the liars chosen."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agentd.core.chance import Purpose, stream
+from agentd.core.lies import Attack
+from agentd.run.arms import Arms
+from agentd.run.spec import Network, RunSpec, draw_liars
+from agentd.settings import TestbedSettings
+
+if TYPE_CHECKING:
+    from topology.graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A run with everything decided."""
+
+    settings: TestbedSettings
+    graph: Graph
+    spec: RunSpec
+
+    @property
+    def reproducible(self) -> bool:
+        """Whether the operator chose the seed; then noise follows from it and nothing is private."""
+        return self.settings.seed is not None
+
+
+def network_of(graph: Graph) -> Network:
+    """The graph as the engines see it."""
+    from topology.measure import distances
+
+    return Network(tuple(graph.neighbours(node) for node in range(graph.nodes)), distances(graph))
+
+
+def draw_graph(settings: TestbedSettings, seed: int) -> Graph:
+    """The graph that the settings name: read from a file, or drawn from the seed."""
+    from topology.files import read
+    from topology.generate import erdos_renyi, topology_stream
+
+    if settings.topology is None:
+        return erdos_renyi(settings.agents, settings.edge_probability, topology_stream(seed))
+    return read(settings.topology)
+
+
+def draw_arms(settings: TestbedSettings, seed: int) -> Arms:
+    """The arms that the settings name: given, or drawn from the seed."""
+    if settings.arms:
+        return Arms.fixed(settings.arms, settings.reward)
+    low, high = settings.arm_range
+    return Arms.random(settings.random_arms, stream(seed, Purpose.ARMS), low, high, settings.reward)
+
+
+def make_scenario(settings: TestbedSettings) -> Scenario:
+    """Decide everything that is still open."""
+    seed = settings.seed if settings.seed is not None else secrets.randbits(63)
+    graph = draw_graph(settings, seed)
+    if settings.topology is not None:
+        settings = settings.for_agents(graph.nodes)
+    network = network_of(graph)
+    spec = RunSpec(
+        network=network,
+        arms=draw_arms(settings, seed),
+        algorithm=settings.algorithm,
+        rounds=settings.rounds,
+        gamma=settings.lifetime(network.diameter),
+        policy=settings.policy,
+        seed=seed,
+        liars=draw_liars(seed, graph.nodes, settings.byzantine),
+        attack=Attack.parse(settings.attack),
+        overrides=settings.policies,
+    )
+    return Scenario(settings, graph, spec)

@@ -1,0 +1,94 @@
+"""What a simulated run is given and what comes out of it, whichever engine carries it out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentd.core.chance import Purpose, stream
+from agentd.core.lies import Attack
+from agentd.core.policy import PolicySettings
+from agentd.run.arms import Arms
+
+NOT_PULLED = np.uint16(65_535)
+"""In `Outcome.arm`: the agent was down at that trial."""
+
+DELTA = 1e-5
+"""The δ at which (ε, δ) values are reported."""
+
+_WHO_LIES = 1 << 32
+"""The place of an agent that no agent has: the stream that draws who lies."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Network:
+    """The graph as the engines see it: who hears whom, and how many hops apart everybody is."""
+
+    neighbours: tuple[tuple[int, ...], ...]
+    distances: NDArray[np.int32]
+
+    @property
+    def agents(self) -> int:
+        """The number of agents, M."""
+        return len(self.neighbours)
+
+    @property
+    def diameter(self) -> int:
+        """The largest distance."""
+        return int(self.distances.max()) if self.agents else 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """One run, completely: the same spec gives the same pulls in either engine."""
+
+    network: Network
+    arms: Arms
+    algorithm: str
+    rounds: int
+    gamma: int
+    policy: PolicySettings
+    seed: int
+    liars: frozenset[int] = frozenset()
+    attack: Attack = field(default_factory=lambda: Attack("worst"))
+    overrides: Mapping[int, str] = field(default_factory=dict)
+    """Algorithms of single agents that differ from the rest."""
+
+    def algorithm_of(self, agent: int) -> str:
+        """What this agent runs."""
+        return self.overrides.get(agent, self.algorithm)
+
+
+@dataclass(slots=True, eq=False)
+class Outcome:
+    """What happened: every pull, and what it cost to tell."""
+
+    arm: NDArray[np.uint16]
+    reward: NDArray[np.int32]
+    messages: int = 0
+    """Messages sent, each counted once per neighbour it was sent to."""
+    bytes: int = 0
+    epsilon: NDArray[np.float64] | None = None
+    """Per agent, the composed pure ε that one changed reward is exposed to; None where nothing is noised."""
+    epsilon_at_delta: NDArray[np.float64] | None = None
+    """The same at δ = DELTA, by advanced composition."""
+    sent: NDArray[np.bool_] | None = None
+    """Which agent created a message at which trial; None where it follows from the algorithm (always, or never)."""
+    releases: int | None = 0
+    """None where nobody counted them."""
+    fallbacks: int = 0
+    """How often byzantine-ucb had to use the plain mean."""
+    estimates: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    events: list[tuple[int, str]] = field(default_factory=list)
+    """Faults, by round."""
+
+
+def draw_liars(seed: int, agents: int, count: int) -> frozenset[int]:
+    """Choose who lies."""
+    chosen = stream(seed, Purpose.LIE, _WHO_LIES).permutation(agents)[:count]
+    return frozenset(int(agent) for agent in chosen)

@@ -1,0 +1,257 @@
+"""agentd simulate: what it says, what it writes, and that it can be repeated."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agentd.cli import main
+from agentd.core.policy import ALGORITHMS
+from agentd.run.regret import group_regret
+from topology.files import read
+
+SMALL = ["--agents", "5", "--edge-probability", "0.6", "--rounds", "30", "--random-arms", "3"]
+FILES = ["manifest.json", "pulls.npz", "regret.csv", "regret.svg", "summary.json", "topology.json"]
+
+
+class Simulation:
+    """One run of the command and the directory it filled."""
+
+    def __init__(self, path: Path, out: str) -> None:
+        self.path = path
+        self.out = out
+
+    def json(self, name: str) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(
+            (self.path / name).read_text(encoding="utf-8"), parse_constant=_no_constant
+        )
+        return content
+
+    @property
+    def pulls(self) -> bytes:
+        return (self.path / "pulls.npz").read_bytes()
+
+    def arrays(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        with np.load(self.path / "pulls.npz") as pulls:
+            return pulls["arm"], pulls["reward"]
+
+
+def _no_constant(name: str) -> None:
+    raise AssertionError(f"{name} is not JSON")
+
+
+class Simulate:
+    """Runs the command, each time into a directory of its own."""
+
+    def __init__(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._path = path
+        self._capsys = capsys
+        self._runs = 0
+
+    def __call__(self, *flags: str) -> Simulation:
+        self._runs += 1
+        directory = self._path / f"run-{self._runs}"
+        with pytest.raises(SystemExit) as left:
+            main(["simulate", *SMALL, "--run-dir", str(directory), *flags])
+        out, err = self._capsys.readouterr()
+        assert left.value.code == 0, err
+        assert err == ""
+        return Simulation(directory, out)
+
+
+@pytest.fixture
+def simulate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Simulate:
+    return Simulate(tmp_path, capsys)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("engine", ["agents", "vector"])
+def test_the_printed_json_is_the_summary_and_the_summary_keeps_its_promise(
+    simulate: Simulate, algorithm: str, engine: str
+) -> None:
+    run = simulate("--algorithm", algorithm, "--engine", engine, "--json", "--seed", "7")
+    summary = run.json("summary.json")
+    assert json.loads(run.out, parse_constant=_no_constant) == summary
+    assert run.out.count("\n") == 1
+    promised = {"algorithm", "agents", "rounds", "gamma", "diameter", "group_regret", "regret_per_agent", "messages"}
+    promised |= {"bytes", "dropped", "privacy", "wall_s", "seed"}
+    extra = {"estimates_that_fell_back"} if algorithm == "byzantine-ucb" else set()
+    assert set(summary) == promised | extra
+    assert summary["algorithm"] == algorithm
+    assert (summary["agents"], summary["rounds"], summary["seed"]) == (5, 30, 7)
+    assert summary["regret_per_agent"] == pytest.approx(summary["group_regret"] / 5)
+    assert summary["dropped"] == {}
+    assert (summary["messages"] > 0) == (ALGORITHMS[algorithm].tells is not None)
+    assert summary["bytes"] > 0
+    assert summary["wall_s"] >= 0
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_the_summary_says_what_privacy_was_spent(simulate: Simulate, algorithm: str) -> None:
+    privacy = simulate("--algorithm", algorithm, "--json", "--epsilon", "0.5").json("summary.json")["privacy"]
+    assert {"per_agent_epsilon", "delta", "mechanism", "transcript_private"} <= set(privacy)
+    assert privacy["transcript_private"] is (algorithm == "sealed")
+    assert privacy["delta"] == 1e-5
+    if ALGORITHMS[algorithm].noised:
+        once = ", one release per reward" if algorithm == "sealed" else ""
+        assert privacy["mechanism"] == "discrete Laplace" + once
+        assert (privacy["per_agent_epsilon"] == 0.5) == (algorithm == "sealed")
+        assert privacy["nominal_epsilon"] == 0.5
+        assert 0 < privacy["per_agent_epsilon"] < math.inf
+        assert 0 < privacy["epsilon_at_delta"] <= privacy["per_agent_epsilon"]
+        assert privacy["releases"] > 0
+    else:
+        assert privacy["mechanism"] == "none"
+        assert privacy["nominal_epsilon"] is None
+        assert privacy["per_agent_epsilon"] is None
+        assert privacy["releases"] == 0
+
+
+def test_the_run_directory_is_as_promised(simulate: Simulate) -> None:
+    run = simulate("--byzantine", "2", "--seed", "7")
+    assert sorted(path.name for path in run.path.iterdir()) == FILES
+    arm, reward = run.arrays()
+    assert (arm.shape, arm.dtype) == ((5, 30), np.uint16)
+    assert (reward.shape, reward.dtype) == ((5, 30), np.int32)
+    assert set(np.unique(arm)) <= {0, 1, 2}
+    manifest = run.json("manifest.json")
+    assert {"created", "runtime", "versions", "settings", "seed", "gamma", "arms", "topology", "liars"} <= set(manifest)
+    assert manifest["runtime"] == "simulate/vector"
+    assert manifest["seed"] == 7
+    assert len(manifest["liars"]) == 2
+    assert manifest["settings"]["algorithm"] == "private-ucb"
+    assert {"agentd", "python", "numpy"} <= set(manifest["versions"])
+    graph = read(run.path / "topology.json")
+    assert graph.nodes == manifest["topology"]["nodes"] == 5
+    assert len(graph.edges) == manifest["topology"]["edges"]
+    assert run.json("summary.json")["group_regret"] == group_regret(arm, manifest["arms"]["means"])
+
+
+def test_the_curve_ends_at_the_regret_of_the_summary(simulate: Simulate) -> None:
+    run = simulate()
+    with (run.path / "regret.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["round"] for row in rows] == [str(number) for number in range(1, 31)]
+    assert float(rows[-1]["group_regret"]) == pytest.approx(run.json("summary.json")["group_regret"], abs=1e-5)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_seeded_run_is_the_same_bytes_again_and_in_the_other_engine(simulate: Simulate, algorithm: str) -> None:
+    flags = ["--algorithm", algorithm, "--seed", "11", "--byzantine", "1", "--contamination", "0.3"]
+    once, again = simulate(*flags), simulate(*flags)
+    with_agents = simulate(*flags, "--engine", "agents")
+    assert once.pulls == again.pulls == with_agents.pulls
+    for name in ("topology.json", "regret.csv", "regret.svg"):
+        assert (once.path / name).read_bytes() == (with_agents.path / name).read_bytes()
+    summaries = [run.json("summary.json") for run in (once, again, with_agents)]
+    for summary in summaries:
+        del summary["wall_s"]
+    assert summaries[0] == summaries[1] == summaries[2]
+
+
+def test_the_settings_of_the_manifest_repeat_the_run(simulate: Simulate) -> None:
+    first = simulate("--seed", "11", "--reward", "beta", "--gamma", "full")
+    settings = first.json("manifest.json")["settings"]
+    kept = ("agents", "edge_probability", "rounds", "gamma", "random_arms", "reward", "epsilon", "algorithm", "seed")
+    flags = [f"--{name.replace('_', '-')}={settings[name]}" for name in kept]
+    assert simulate(*flags).pulls == first.pulls
+
+
+def test_runs_without_a_seed_differ_and_name_none(simulate: Simulate) -> None:
+    one, other = simulate(), simulate()
+    assert one.pulls != other.pulls
+    for run in (one, other):
+        assert run.json("summary.json")["seed"] is None
+        assert run.json("manifest.json")["seed"] is None
+        assert run.json("manifest.json")["settings"]["seed"] is None
+        assert run.json("manifest.json")["privacy_note"] == ""
+        assert run.json("summary.json")["privacy"]["note"] == ""
+        assert "reproducible" not in run.out
+
+
+def test_a_seeded_run_is_announced_as_reproducible_and_not_private_everywhere(simulate: Simulate) -> None:
+    run = simulate("--seed", "3")
+    assert "seed 3: reproducible, not private" in run.out
+    assert run.json("manifest.json")["privacy_note"] == "reproducible, not private"
+    assert run.json("summary.json")["privacy"]["note"] == "reproducible, not private"
+
+
+def test_a_person_reads_what_ran_and_what_came_of_it(simulate: Simulate) -> None:
+    run = simulate("--epsilon", "0.5")
+    assert run.out.startswith("private-ucb: 5 agents, 3 bernoulli arms, 30 rounds, graph of diameter ")
+    for beginning in ("group regret ", "messages ", "privacy spent ", "took ", f"written to        {run.path}"):
+        assert f"\n{beginning}" in run.out
+    assert "nominal 0.5" in run.out
+    assert "the counts beside them are not private" in run.out
+    assert "dropped" not in run.out
+
+
+def test_where_nothing_is_noised_nothing_is_said_of_privacy(simulate: Simulate) -> None:
+    assert "privacy" not in simulate("--algorithm", "coop-ucb").out
+
+
+def test_what_agents_dropped_is_shown_by_reason(simulate: Simulate) -> None:
+    run = simulate("--engine", "agents", "--byzantine", "5", "--attack", "relay-uniform", "--contamination", "0.9",
+                   "--gamma", "full", "--edge-probability", "0.3", "--epsilon", "0.5", "--seed", "5")  # fmt: skip
+    dropped = run.json("summary.json")["dropped"]
+    assert dropped["history"] > 0
+    assert f"dropped           history {dropped['history']}" in run.out
+
+
+def test_redraws_of_the_graph_are_told(simulate: Simulate) -> None:
+    run = simulate("--agents", "12", "--edge-probability", "0.15", "--seed", "1")
+    redraws = run.json("manifest.json")["topology"]["redraws"]
+    assert redraws > 0
+    assert f"({redraws} redraws)" in run.out
+
+
+def test_agents_may_differ_in_their_policy(simulate: Simulate) -> None:
+    run = simulate("--engine", "agents", "--policy", "0=ucb1", "--policy", "2=coop-ucb", "--json", "--seed", "2")
+    assert run.json("manifest.json")["settings"]["policies"] == {"0": "ucb1", "2": "coop-ucb"}
+    # Agent 2 tells exact sums: whatever the others spend, the largest ε of the group has no end.
+    assert run.json("summary.json")["privacy"]["per_agent_epsilon"] is None
+
+
+def test_given_arms_are_the_arms(simulate: Simulate) -> None:
+    run = simulate("--arms", "0.9,0.1", "--reward", "uniform")
+    assert run.json("manifest.json")["arms"]["means"] == pytest.approx([0.9, 0.1], abs=1e-3)
+    assert set(np.unique(run.arrays()[0])) == {0, 1}
+
+
+def test_the_share_of_estimates_that_fell_back_is_told(simulate: Simulate) -> None:
+    """The first estimates stand on a handful of samples, which is too few for the trimmed mean."""
+    early = simulate("--algorithm", "byzantine-ucb", "--rounds", "5", "--gamma", "0")
+    assert early.json("summary.json")["estimates_that_fell_back"] == 1.0
+    late = simulate("--algorithm", "byzantine-ucb", "--rounds", "200", "--seed", "1")
+    assert 0.0 < late.json("summary.json")["estimates_that_fell_back"] < 1.0
+
+
+def test_without_a_name_the_run_goes_below_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["simulate", *SMALL, "--algorithm", "ucb1"])
+    (made,) = (tmp_path / "runs").iterdir()
+    assert "simulate-ucb1" in made.name
+    assert sorted(path.name for path in made.iterdir()) == FILES
+    assert "written to" in capsys.readouterr().out
+
+
+def test_the_table_says_what_sealed_protects(simulate: Simulate) -> None:
+    out = simulate("--algorithm", "sealed", "--epsilon", "0.5").out
+    assert "ε = 0.5 per reward, against any set of other agents" in out
+    assert "r rewards of one person cost r·ε" in out
+
+
+def test_noise_that_only_processes_draw_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["simulate", "--noise", "opendp"])
+    assert left.value.code == 2
+    assert "--noise opendp is for agents that are processes" in capsys.readouterr().err
