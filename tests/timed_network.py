@@ -96,7 +96,7 @@ class Node:
 class TimedNetwork:
     """A running testbed whose clock is a number; `log` tells what the rounds decided, and when."""
 
-    def __init__(self, spec: RunSpec, timing: Timing = Timing()) -> None:  # noqa: B008 - frozen
+    def __init__(self, spec: RunSpec, timing: Timing = Timing()) -> None:
         self.spec = spec
         self.timing = timing
         self.weather = Weather()
