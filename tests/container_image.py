@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from agentd.errors import ToolMissing
-from deploy.docker import Docker, require_docker
-from deploy.image import build_image
-from deploy.wheelhouse import SOURCES
+from deploy.containers.docker import Docker, require_docker
+from deploy.containers.image import build_image
+from deploy.containers.wheelhouse import SOURCES
 
 ROOT = Path(__file__).parent.parent
 REPOSITORY = "agentd-test"

@@ -37,8 +37,9 @@ Answer = Callable[[EnvironmentMessage], Iterable[EnvironmentMessage | bytes]]
 def free_address() -> str:
     """A TCP address that nobody uses, nor will until these tests are over.
 
-    The port stays bound by a socket that never listens, as in deploy.ports: nobody else finds it free, while listeners
-    that reuse addresses, as ZeroMQ's do, may have it. It lies below those that testbeds search and the system gives.
+    The port stays bound by a socket that never listens, as in deploy.plan.ports: nobody else finds it free, while
+    listeners that reuse addresses, as ZeroMQ's do, may have it. It lies below those that testbeds search and the system
+    gives.
     """
     while True:
         port = random.SystemRandom().randrange(10_000, 17_000)

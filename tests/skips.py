@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from deploy.docker import find_composes, find_docker
+from deploy.containers.docker import find_composes, find_docker
 
 MUST_BE_EXCUSED = "SKIPS_MUST_BE_EXCUSED"
 

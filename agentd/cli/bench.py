@@ -95,7 +95,7 @@ def _dense_enough(agents: int) -> float:
 
 
 def _free_ports(count: int) -> list[int]:
-    from deploy.ports import reserve
+    from deploy.plan.ports import reserve
 
     with reserve(count) as reservation:
         return [reservation.base_port + place for place in range(count)]

@@ -10,7 +10,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploy.docker import Docker
+from deploy.containers.docker import Docker
 
 PUBLIC = re.compile(
     r"(^|\.)(pypi\.org|pythonhosted\.org|debian\.org|python\.org|ubuntu\.com|docker\.(com|io)|github\.com)$"

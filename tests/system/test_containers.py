@@ -21,15 +21,15 @@ from running_testbeds import CONTRACT, PATIENCE_S, PATIENT, agentd, agentd_json,
 
 from agentd.run.scenario import make_scenario
 from agentd.settings import TestbedSettings
-from deploy import containers
-from deploy.containers import ids_of, networks_of, user_inside
-from deploy.control import kill_agent, restart_agent
-from deploy.docker import Docker, find_composes
-from deploy.housing import prepare_containers
-from deploy.live import Nothing
-from deploy.plan import Pace
-from deploy.swarm import INIT
-from deploy.testbed import carry_out
+from deploy.containers import containers
+from deploy.containers.containers import ids_of, networks_of, user_inside
+from deploy.containers.docker import Docker, find_composes
+from deploy.containers.prepare import prepare_containers
+from deploy.containers.swarm import INIT
+from deploy.plan.plan import Pace
+from deploy.testbed.control import kill_agent, restart_agent
+from deploy.testbed.display import Nothing
+from deploy.testbed.prepared import carry_out
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 

@@ -16,7 +16,7 @@ from image_leaks import added_certificates, certificates_in, files_of, private_h
 from running_testbeds import agentd
 
 from agentd import __version__
-from deploy.docker import Docker
+from deploy.containers.docker import Docker
 
 pytestmark = pytest.mark.system
 

@@ -16,7 +16,7 @@ from evidence import until
 from running_testbeds import PATIENT, agentd, agentd_json, read_json, start
 
 from agentd.core.policy import ALGORITHMS
-from deploy.control import ask, kill_agent, restart_agent
+from deploy.testbed.control import ask, kill_agent, restart_agent
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 

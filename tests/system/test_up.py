@@ -18,12 +18,12 @@ from running_testbeds import CONTRACT, PATIENCE_S, PATIENT, agentd, agentd_json,
 
 from agentd.run.scenario import make_scenario
 from agentd.settings import TestbedSettings
-from deploy import ports
-from deploy.control import kill_agent, restart_agent
-from deploy.live import Nothing
-from deploy.plan import Pace
-from deploy.ports import reserve
-from deploy.testbed import carry_out, prepare
+from deploy.plan import ports
+from deploy.plan.plan import Pace
+from deploy.plan.ports import reserve
+from deploy.testbed.control import kill_agent, restart_agent
+from deploy.testbed.display import Nothing
+from deploy.testbed.prepared import carry_out, prepare
 
 pytestmark = pytest.mark.system
 

@@ -1,0 +1,227 @@
+"""agentd chaos: break things in a running testbed on purpose, and see what the others make of it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from agentd.run import fault_log as faults
+from agentd.shell.faults import Side, parse_agents, parse_sides
+from deploy.chaos.chaos import Chaos
+from deploy.testbed import registry
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+_UNITS_S = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LONGEST_S = 7 * 24 * 3600.0
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]
+    """`10s`, `500ms`, `2m`; a bare number is seconds."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read it, as seconds."""
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h|)", str(value))
+        seconds = float(found[1]) * _UNITS_S[found[2]] if found else 0.0
+        if not 0.0 < seconds <= _LONGEST_S:
+            self.fail(f"{value!r} is not a time like 10s, 500ms or 2m", param, ctx)
+        return seconds
+
+
+class Agents(click.ParamType):  # type: ignore[type-arg]
+    """`3` or `0-2,7`."""
+
+    name = "AGENTS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Side:
+        """Read them."""
+        try:
+            return value if isinstance(value, frozenset) else parse_agents(str(value))
+        except ValueError as fault:
+            self.fail(str(fault), param, ctx)
+
+
+class Cut(click.ParamType):  # type: ignore[type-arg]
+    """`0-3|4-7`."""
+
+    name = "CUT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Side, ...]:
+        """Read it."""
+        try:
+            return value if isinstance(value, tuple) else parse_sides(str(value))
+        except ValueError as fault:
+            self.fail(str(fault), param, ctx)
+
+
+_agents = click.argument("agents", type=Agents())
+_for = click.option(
+    "--for", "for_s", type=Duration(), help="Undo it after this time (10s, 500ms, 2m); wait until then."
+)
+
+
+def _verb(command: F) -> F:
+    """What all verbs share: which testbed, and how to tell what was done."""
+
+    @functools.wraps(command)
+    def run(run_dir: str | None, as_json: bool, **arguments: Any) -> None:
+        told = functools.partial(_tell, as_json=as_json)
+        command(Chaos(registry.choose(run_dir)), told, **arguments)
+
+    run = click.option("--run-dir", metavar="DIR", help="The testbed.  [default: the newest that runs]")(run)
+    return click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="One JSON line per fault.")(run)  # type: ignore[return-value]
+
+
+Told = Callable[[list[dict[str, Any]]], None]
+
+
+def _tell(records: list[dict[str, Any]], *, as_json: bool) -> None:
+    for record in records:
+        click.echo(json.dumps(record, ensure_ascii=False) if as_json else f"round {record['round']}: {record['what']}")
+
+
+def _hold(chaos: Chaos, for_s: float | None, undo: Callable[[], list[dict[str, Any]]], told: Told) -> None:
+    """Wait and undo; a Ctrl-C undoes at once. What ended in the meantime needs no undoing."""
+    if for_s is None:
+        return
+    try:
+        chaos.wait(for_s)
+    finally:
+        if chaos.is_running():
+            told(undo())
+
+
+@click.group(context_settings=_HELP)
+def chaos() -> None:
+    """Break things in a running testbed on purpose.
+
+    \b
+    agentd up --agents 8 --rounds 20000 --detach
+    agentd chaos kill 3                    crash it; agentd chaos restart 3 brings it back
+    agentd chaos pause 5 --for 10s
+    agentd chaos partition '0-3|4-7' --for 10s
+    agentd chaos loss 2 --rate 0.1         and agentd chaos heal
+
+    Every fault is written into faults.jsonl of the run directory, into its summary and into its regret plot.
+    Agents are numbers like 3 or ranges like 0-2,7.
+    """  # noqa: D301 - click looks for the character \b, which a raw string does not have
+
+
+@chaos.command(context_settings=_HELP)
+@_agents
+@_verb
+def kill(chaos: Chaos, told: Told, agents: Side) -> None:
+    """Let agents crash: SIGKILL, without a goodbye.
+
+    Processes stay down until `agentd chaos restart`; containers come back by their restart policy.
+    """
+    told(chaos.to_agents("kill", agents))
+
+
+@chaos.command(context_settings=_HELP)
+@_agents
+@_verb
+def restart(chaos: Chaos, told: Told, agents: Side) -> None:
+    """Start agents anew, after a crash if they run."""
+    told(chaos.to_agents("restart", agents))
+
+
+@chaos.command(context_settings=_HELP)
+@_agents
+@_for
+@_verb
+def pause(chaos: Chaos, told: Told, agents: Side, for_s: float | None) -> None:
+    """Stop agents in their tracks; their connections stay open and silent."""
+    told(chaos.to_agents("pause", agents))
+    _hold(chaos, for_s, lambda: chaos.to_agents("resume", agents), told)
+
+
+@chaos.command(context_settings=_HELP)
+@_agents
+@_verb
+def resume(chaos: Chaos, told: Told, agents: Side) -> None:
+    """Let paused agents go on."""
+    told(chaos.to_agents("resume", agents))
+
+
+@chaos.command(context_settings=_HELP)
+@click.argument("cut", type=Cut(), metavar="'A|B'")
+@_for
+@_verb
+def partition(chaos: Chaos, told: Told, cut: tuple[Side, ...], for_s: float | None) -> None:
+    r"""Cut every link between the sides, as in '0-3|4-7' (the quotes are for the shell).
+
+    Agents on no side hear both, and pass on what they hear. The cut is made in the agents' own links, within a second.
+    """
+    told(chaos.partition(cut))
+    _hold(chaos, for_s, lambda: chaos.heal(cut), told)
+
+
+@chaos.command(context_settings=_HELP)
+@_verb
+def heal(chaos: Chaos, told: Told) -> None:
+    """End every partition, delay and loss."""
+    told(chaos.heal())
+
+
+@chaos.command(context_settings=_HELP)
+@_agents
+@click.option("--ms", type=float, required=True, help="Milliseconds; 0 ends it.")
+@_for
+@_verb
+def delay(chaos: Chaos, told: Told, agents: Side, ms: float, for_s: float | None) -> None:
+    """Hold back the frames that agents send and hear."""
+    told(chaos.delay(agents, ms))
+    _hold(chaos, for_s, lambda: chaos.delay(agents, 0.0), told)
+
+
+@chaos.command(context_settings=_HELP)
+@_agents
+@click.option("--rate", type=float, required=True, help="Share of the frames, in 0…1; 0 ends it.")
+@_for
+@_verb
+def loss(chaos: Chaos, told: Told, agents: Side, rate: float, for_s: float | None) -> None:
+    """Lose some of the frames that agents send and hear, at random."""
+    told(chaos.loss(agents, rate))
+    _hold(chaos, for_s, lambda: chaos.loss(agents, 0.0), told)
+
+
+@chaos.command(context_settings=_HELP)
+@_agents
+@_for
+@_verb
+def disconnect(chaos: Chaos, told: Told, agents: Side, for_s: float | None) -> None:
+    """Take containers off their network; their processes run on."""
+    told(chaos.to_agents("disconnect", agents))
+    _hold(chaos, for_s, lambda: chaos.to_agents("reconnect", agents), told)
+
+
+@chaos.command(context_settings=_HELP)
+@_agents
+@_verb
+def reconnect(chaos: Chaos, told: Told, agents: Side) -> None:
+    """Put containers back on their network, under their old address."""
+    told(chaos.to_agents("reconnect", agents))
+
+
+@chaos.command(context_settings=_HELP)
+@click.option("--run-dir", metavar="DIR", help="The testbed.  [default: the newest that runs, or the newest]")
+@click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Machine-readable.")
+def history(run_dir: str | None, as_json: bool) -> None:
+    """List what was done to a testbed, running or not."""
+    done = faults.read_faults(registry.choose(run_dir).run_dir)
+    if as_json:
+        click.echo(json.dumps(done, ensure_ascii=False))
+    else:
+        for record in done:
+            click.echo(f"{record.get('at', '')}  round {record['round']}: {record['what']}")

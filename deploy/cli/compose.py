@@ -1,0 +1,103 @@
+"""agentd compose: the file of a testbed in containers, for people who run it themselves."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from agentd.cli.options import FROM_ENVIRONMENT, testbed_options, testbed_settings
+from agentd.errors import SettingsError
+from agentd.run.scenario import make_scenario
+from agentd.run.summary import banner
+from deploy.cli.testbed import plan_options
+from deploy.containers.compose_document import Housing, compose_document, subnet_for
+from deploy.containers.containers import user_inside
+from deploy.containers.prepare import DEFAULT_IMAGE, part_for_containers, plan_for_containers, read_subnet
+from deploy.containers.stack_document import stack_document
+from deploy.plan.plan import Pace
+from deploy.plan.yaml_text import with_common_part
+
+_START = {
+    False: "docker compose up",
+    True: "docker stack deploy --resolve-image never --compose-file THIS-FILE agentd",
+}
+
+
+@click.command(context_settings=FROM_ENVIRONMENT)
+@testbed_options
+@plan_options
+@click.option("--user", metavar="UID:GID", help="Whom the containers run as.  [default: you; never root]")
+@click.option("--stack", is_flag=True, help="For docker stack deploy in a swarm of one node.")
+@click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="JSON, which compose reads as well.")
+def compose(
+    *,
+    clock: str,
+    interval: float,
+    round_timeout: float,
+    ready_timeout: float,
+    image: str | None,
+    subnet: str | None,
+    user: str | None,
+    stack: bool,
+    run_dir: str | None,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Print a testbed as a docker-compose.yml; the same flags as agentd up, nothing is started.
+
+    \b
+    agentd compose --agents 8 --edge-probability 0.5 --rounds 200 > docker-compose.yml
+
+    Its first lines say how to start it. Results go to --run-dir, by default ./run beside the file. Nothing here needs
+    Docker; the image comes from agentd image build.
+    """  # noqa: D301 - click looks for the character \b, which a raw string does not have
+    scenario = make_scenario(testbed_settings(**flags))
+    pace = Pace(clock=clock, interval_s=interval, round_timeout_s=round_timeout, ready_timeout_s=ready_timeout)
+    plan = plan_for_containers(scenario, pace)
+    housing = Housing(
+        image=image or DEFAULT_IMAGE,
+        user=_user(user),
+        run_dir=_as_place(run_dir or "run"),
+        subnet=read_subnet(subnet) or subnet_for(len(plan.agents), []),
+    )
+    part = part_for_containers(scenario, plan)
+    make = stack_document if stack else compose_document
+    document = make(plan, part, scenario.settings.seed, housing)
+    if as_json:
+        click.echo(json.dumps(document, indent=1))
+    else:
+        click.echo(
+            _head(banner(scenario), housing, _START[stack]) + with_common_part(document, "services", "x-agentd"),
+            nl=False,
+        )
+
+
+def _head(about: str, housing: Housing, start: str) -> str:
+    uid, _, gid = housing.user.partition(":")
+    place = housing.run_dir
+    lines = [
+        *about.splitlines(),
+        "",
+        "Make the run directory for the user of the containers, and start them (the image: agentd image build):",
+        f"  install -d -o {uid} -g {gid} {place} {place}/logs {place}/chaos",
+        f"  {start}",
+        "Links are neither encrypted nor authenticated (--insecure), so the network is internal: nothing leads into it",
+        "or out of it. Whoever is on the Docker host can still listen.",
+    ]
+    return "".join(f"# {line}".rstrip() + "\n" for line in lines)
+
+
+def _as_place(run_dir: str) -> str:
+    """A path, and not the name of a volume."""
+    return run_dir if run_dir.startswith(("/", "./", "../")) else f"./{run_dir}"
+
+
+def _user(user: str | None) -> str:
+    if user is None:
+        return user_inside()
+    uid, _, gid = user.partition(":")
+    if not (uid.isascii() and uid.isdigit() and gid.isascii() and gid.isdigit() and int(uid)):
+        raise SettingsError(f"--user must be UID:GID, two numbers and not root's, got {user!r}")
+    return user

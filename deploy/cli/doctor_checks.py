@@ -1,0 +1,236 @@
+"""What this machine can do for testbeds: every part looked at, told as ok or missing, with what to do about it.
+
+The probes change nothing: rules and queues are tried in a network namespace of their own that ends with the probe.
+Beside them it says by which means `agentd chaos` works here.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib import metadata
+
+from agentd import __version__
+from agentd.errors import AgentdError, ToolMissing
+from deploy.containers import docker as engines
+from deploy.containers.base_image import BASE_TAG, INSTALL_DEBOOTSTRAP
+from deploy.containers.docker import Docker, run_command
+from deploy.containers.image import DEFAULT_TAG
+from deploy.local.preflight import MEGABYTES_PER_AGENT, MEGABYTES_SHARED, THREADS_PER_PROCESS, Limit, Room, room_left
+
+REQUIRED_PACKAGES = ("click", "msgpack", "numpy", "pyzmq", "structlog")
+OPTIONAL_PACKAGES = {
+    "rich": ("live displays and progress bars", "pip install 'agentd[ui]'"),
+    "matplotlib": ("plots of experiments", "pip install 'agentd[analysis]'"),
+    "joblib": ("experiments on all cores", "pip install 'agentd[analysis]'"),
+    "pynacl": ("signatures", "pip install 'agentd[secure]'"),
+    "opendp": ("an independent noise sampler", "pip install 'agentd[opendp]'"),
+    "dp-accounting": ("tight composed privacy loss", "pip install dp-accounting"),
+    "networkx": ("checking graphs against another library", "pip install networkx"),
+    "kubernetes-validate": ("checking manifests", "pip install kubernetes-validate"),
+}
+OLDEST_PYTHON = (3, 11)
+COMFORTABLE_AGENTS = 20
+"""What `agentd up` starts unless told otherwise."""
+PROBE_S = 10.0
+_ENDLESS_AGENTS = 1_000_000
+
+
+class State(StrEnum):
+    """How a part of the machine is."""
+
+    OK = "ok"
+    SCARCE = "scarce"
+    """There, but less of it than a default testbed wants."""
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the table."""
+
+    part: str
+    state: State
+    detail: str
+    remedy: str = ""
+    required: bool = False
+
+    @property
+    def is_fatal(self) -> bool:
+        """Whether agentd cannot do its main job because of it."""
+        return self.required and self.state is State.MISSING
+
+
+def examine() -> Iterator[Finding]:
+    """Look at everything; takes a second or two, most of it waiting for Docker."""
+    yield from look_at_python()
+    yield from look_at_packages()
+    yield from look_at_room(room_left())
+    yield Finding("kernel", State.OK, f"{platform.system()} {platform.release()}")
+    yield from look_at_docker()
+    yield from look_at_chaos(root=os.geteuid() == 0)
+    yield from look_at_faults()
+
+
+def look_at_python() -> Iterator[Finding]:
+    """The interpreter and ourselves."""
+    fits = sys.version_info[:2] >= OLDEST_PYTHON
+    yield Finding("agentd", State.OK, __version__)
+    yield Finding(
+        "python",
+        State.OK if fits else State.MISSING,
+        platform.python_version(),
+        "" if fits else "install Python 3.11 or newer",
+        required=True,
+    )
+
+
+def look_at_packages(version_of: Callable[[str], str] = metadata.version) -> Iterator[Finding]:
+    """Required packages, and the extras."""
+    for name in REQUIRED_PACKAGES:
+        yield _package(name, version_of, "required", f"pip install {name}", required=True)
+    for name, (purpose, remedy) in OPTIONAL_PACKAGES.items():
+        yield _package(name, version_of, f"for {purpose}", remedy, required=False)
+
+
+def look_at_room(room: Room) -> Iterator[Finding]:
+    """How many agents the limits allow, each by itself."""
+    files = min(room.files_hard // 4, _ENDLESS_AGENTS)
+    raised = "the soft limit is raised as needed"
+    yield _room("open files", files, f"hard limit {room.files_hard}, {raised}", "ulimit -Hn 65536 as root")
+    for limit in _tightest(room.threads):
+        yield _room("threads", limit.left // THREADS_PER_PROCESS, limit.name, limit.remedy)
+    for limit in _tightest(room.megabytes):
+        fits = (limit.left - MEGABYTES_SHARED) // MEGABYTES_PER_AGENT
+        yield _room("memory", fits, f"{limit.left} MB left by {limit.name}", limit.remedy)
+
+
+def look_at_docker() -> Iterator[Finding]:
+    """Client, engine, compose, swarm, and our image."""
+    client = engines.find_client()
+    if client is None:
+        yield Finding("docker client", State.MISSING, "for testbeds in containers", engines.INSTALL)
+        return
+    yield Finding("docker client", State.OK, client)
+    try:
+        docker = engines.require_docker()
+    except AgentdError as fault:
+        yield Finding("docker engine", State.MISSING, str(fault), "systemctl start docker")
+        return
+    yield Finding("docker engine", State.OK, f"{docker.engine_version} (client {docker.client_version})")
+    yield from _composes()
+    yield swarm_finding(docker)
+    yield from _images(docker)
+
+
+def swarm_finding(docker: Docker) -> Finding:
+    """Whether this engine is part of a swarm."""
+    state = str((docker.info().get("Swarm") or {}).get("LocalNodeState", "unknown"))
+    if state == "active":
+        return Finding("swarm", State.OK, "active")
+    return Finding("swarm", State.MISSING, f"{state}; for testbeds on several machines", "docker swarm init")
+
+
+def look_at_chaos(*, root: bool) -> Iterator[Finding]:
+    """By which means `agentd chaos` does what it does here."""
+    links = "partition, delay, loss: in the agents' own links, local and in containers"
+    yield Finding("chaos on links", State.OK, links)
+    yield Finding("chaos on processes", State.OK, "kill, restart, pause: by signal")
+    if engines.find_client() is None:
+        return
+    docker = "pause, disconnect: by docker; kill: by the process number"
+    if root:
+        yield Finding("chaos on containers", State.OK, docker)
+    else:
+        remedy = "sudo agentd chaos kill, or agentd chaos restart"
+        yield Finding("chaos on containers", State.SCARCE, f"{docker}, which only root may", remedy)
+
+
+def look_at_faults() -> Iterator[Finding]:
+    """What else could break the network of containers on this machine; `agentd chaos` needs none of it."""
+    yield _means("netem", netem_works(), "delay and loss on links", "a kernel with sch_netem, and apt install iproute2")
+    yield _means("iptables", iptables_work(), "partitions", "apt install iptables; run as root")
+    yield _means("iptables statistic", iptables_work("statistic"), "packet loss", "a kernel with xt_statistic")
+
+
+def netem_works() -> bool | None:
+    """Whether the kernel can delay and lose packets; None: only root can tell."""
+    return _try_apart("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms")
+
+
+def iptables_work(match: str | None = None) -> bool | None:
+    """Whether packets can be dropped by rule, perhaps with a match such as statistic; None: only root can tell."""
+    chance = ("-m", "statistic", "--mode", "random", "--probability", "0.5") if match == "statistic" else ()
+    return _try_apart("iptables", "-w", "-A", "FORWARD", "-s", "192.0.2.1", *chance, "-j", "DROP")
+
+
+def _try_apart(program: str, *arguments: str) -> bool | None:
+    """Whether a command works in a network namespace made for it, where it can harm nobody."""
+    path = _sbin(program)
+    unshare = shutil.which("unshare")
+    if path is None:
+        return False
+    if os.geteuid() != 0 or unshare is None:
+        return None
+    try:
+        done = run_command([unshare, "--net", path, *arguments], check=False, timeout_s=PROBE_S)
+    except AgentdError:
+        return False
+    return done.returncode == 0
+
+
+def _sbin(program: str) -> str | None:
+    return shutil.which(program, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
+
+
+def _package(name: str, version_of: Callable[[str], str], purpose: str, remedy: str, *, required: bool) -> Finding:
+    try:
+        return Finding(name, State.OK, version_of(name), required=required)
+    except metadata.PackageNotFoundError:
+        return Finding(name, State.MISSING, purpose, remedy, required=required)
+
+
+def _tightest(limits: tuple[Limit, ...]) -> list[Limit]:
+    return sorted(limits, key=lambda limit: limit.left)[:1]
+
+
+def _room(part: str, agents: int, detail: str, remedy: str) -> Finding:
+    agents = max(0, agents)
+    enough = agents >= COMFORTABLE_AGENTS
+    many = "room for any number of agents" if agents >= _ENDLESS_AGENTS // 4 else f"room for about {agents:,} agents"
+    return Finding(part, State.OK if enough else State.SCARCE, f"{many}: {detail}", "" if enough else remedy)
+
+
+def _composes() -> Iterator[Finding]:
+    found = engines.find_composes()
+    for compose in found:
+        yield Finding(f"compose v{compose.major}", State.OK, f"{' '.join(compose.command)} {compose.version}")
+    if not found:
+        yield Finding("compose", State.MISSING, "for agentd up --runtime compose", engines.INSTALL_COMPOSE)
+
+
+def _images(docker: Docker) -> Iterator[Finding]:
+    about = docker.image(DEFAULT_TAG)
+    if about is not None:
+        yield Finding("image", State.OK, f"{DEFAULT_TAG}, {about['Size'] / 1e6:.0f} MB")
+        return
+    yield Finding("image", State.MISSING, DEFAULT_TAG, "agentd image build")
+    if docker.image(BASE_TAG) is None and _sbin("debootstrap") is None:
+        yield Finding("debootstrap", State.MISSING, "for building without a registry", INSTALL_DEBOOTSTRAP)
+
+
+def _means(part: str, works: bool | None, purpose: str, remedy: str) -> Finding:
+    if works is None:
+        return Finding(part, State.MISSING, f"only root can tell; for {purpose}", "run agentd doctor as root")
+    return Finding(part, State.OK if works else State.MISSING, f"for {purpose}", "" if works else remedy)
+
+
+def refuse_if_fatal(findings: list[Finding]) -> None:
+    """Raise what is required and missing."""
+    if fatal := [finding for finding in findings if finding.is_fatal]:
+        raise ToolMissing("missing: " + "; ".join(f"{one.part} ({one.remedy})" for one in fatal))

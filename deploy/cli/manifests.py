@@ -1,0 +1,116 @@
+"""agentd manifests: a testbed as files for somebody else's machines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agentd import __version__
+from agentd.cli.options import FROM_ENVIRONMENT, testbed_options, testbed_settings
+from agentd.errors import SettingsError
+from agentd.run.scenario import make_scenario
+from agentd.run.summary import NOT_PRIVATE
+from agentd.settings import CLOCKS
+from deploy.kubernetes.manifests import NO_STORAGE, WORKLOADS, Cluster, kubernetes_manifests
+from deploy.plan.plan import RUN_BYTES, Pace, make_plan
+from deploy.plan.yaml_text import to_yaml_stream
+
+_PACE = Pace(ready_timeout_s=300.0)
+"""Patient: pods may wait for an image, or for a machine to run on."""
+_ANY_PORT = 1024
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def manifests() -> None:
+    """Write a testbed down for other machines to run."""
+
+
+@manifests.command(context_settings=FROM_ENVIRONMENT)
+@testbed_options
+@click.option("--image", default=f"agentd:{__version__}", show_default=True, help="What the pods run.")
+@click.option("--name", default="agentd", show_default=True, help="What the names of all objects begin with.")
+@click.option("--namespace", help="Where to put them.  [default: where kubectl is]")
+@click.option(
+    "--workload",
+    type=click.Choice(WORKLOADS),
+    default=WORKLOADS[0],
+    show_default=True,
+    help="A StatefulSet starts agents again whatever happens; a Job lets them end when their rounds are done.",
+)
+@click.option(
+    "--storage",
+    default="1Gi",
+    show_default=True,
+    help=f"Size of the volume that keeps the run directory; {NO_STORAGE}: it is gone with its pod.",
+)
+@click.option(
+    "--agent-storage",
+    default=NO_STORAGE,
+    show_default=True,
+    help="Size of a volume per agent for its ledger and state; none: they are gone with the pod.",
+)
+@click.option("--network-policy/--no-network-policy", default=True, show_default=True, help="Keep other pods out.")
+@click.option("--clock", type=click.Choice(CLOCKS), default=_PACE.clock, show_default=True, help="Rounds, or own pace.")
+@click.option("--interval", type=float, default=_PACE.interval_s, show_default=True, help="Own pace: seconds per pull.")
+@click.option(
+    "--round-timeout", type=float, default=_PACE.round_timeout_s, show_default=True, help="Longest wait for a round."
+)
+@click.option(
+    "--ready-timeout",
+    type=float,
+    default=_PACE.ready_timeout_s,
+    show_default=True,
+    help="Longest wait for neighbours at the start.",
+)
+@click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="One List as JSON instead of YAML.")
+def kubernetes(
+    *,
+    image: str,
+    name: str,
+    namespace: str | None,
+    workload: str,
+    storage: str,
+    agent_storage: str,
+    network_policy: bool,
+    clock: str,
+    interval: float,
+    round_timeout: float,
+    ready_timeout: float,
+    as_json: bool,
+    run_dir: str | None,
+    **flags: Any,
+) -> None:
+    """Print Kubernetes manifests of the testbed that `agentd up` would start with the same flags.
+
+    \b
+    agentd manifests kubernetes --agents 20 --seed 7 --image registry/agentd:1 > testbed.yaml
+    kubectl apply -f testbed.yaml
+    kubectl cp agentd-environment-0:/var/lib/agentd/run run
+
+    Without --seed every call draws another graph and other arms. Keys go into the secret NAME-keys, which pods mount
+    where it exists. Nothing is encrypted between pods yet; see --network-policy.
+    """  # noqa: D301 - click looks for the character \b, which a raw string does not have
+    if run_dir is not None:
+        raise SettingsError("--run-dir has no meaning here: the environment's pod writes to its volume; see --storage")
+    cluster = Cluster(
+        name=name,
+        namespace=namespace,
+        image=image,
+        storage=storage,
+        agent_storage=agent_storage,
+        workload=workload,
+        network_policy=network_policy,
+    )
+    scenario = make_scenario(testbed_settings(**flags))
+    pace = Pace(clock=clock, interval_s=interval, round_timeout_s=round_timeout, ready_timeout_s=ready_timeout)
+    plan = make_plan(scenario, run=bytes(RUN_BYTES), base_port=_ANY_PORT, run_dir=Path(), pace=pace)
+    objects = kubernetes_manifests(plan, scenario, cluster)
+    if scenario.reproducible:
+        click.echo(f"seed {scenario.spec.seed}: {NOT_PRIVATE}", err=True)
+    if as_json:
+        click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, ensure_ascii=False))
+    else:
+        click.echo(to_yaml_stream(objects), nl=False)

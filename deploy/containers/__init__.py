@@ -1,0 +1,1 @@
+"""A testbed as containers: Docker, the image, compose and swarm."""

@@ -1,0 +1,90 @@
+"""Hands on the containers of a testbed: what docker can do to them, and a kill that docker must not know of.
+
+`docker kill` counts as an operator's stop, after which no restart policy acts. A crash is a process that dies: its
+number on this machine is in `docker inspect`, and root may kill it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Collection
+from ipaddress import IPv4Network
+
+from agentd.errors import AgentdError, ConfigurationError
+from deploy.containers import containers
+from deploy.containers.compose_document import address_of
+from deploy.containers.containers import QUERY_S, ContainerMark
+from deploy.containers.docker import Docker, require_docker
+from deploy.local.children import agent_name
+from deploy.testbed import control
+from deploy.testbed.registry import Testbed
+
+
+class ContainerHands:
+    """Docker's own verbs for pausing and for taking the network away; the supervisor restarts."""
+
+    writes_down: Collection[str] = ("restart",)
+
+    def __init__(self, testbed: Testbed) -> None:
+        self._testbed = testbed
+        self._docker: Docker = require_docker()
+
+    def kill(self, agent: int) -> None:
+        """SIGKILL from outside, so that the container's restart policy acts."""
+        mark = self._container(agent)
+        if mark.pid <= 1:
+            raise AgentdError(f"the process of agent {agent} is not on this machine, or has ended")
+        try:
+            os.kill(mark.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            raise AgentdError(f"agent {agent} has just ended by itself") from None
+        except PermissionError:
+            raise ConfigurationError(
+                f"only root may kill the process of agent {agent} in its container; run it with sudo, "
+                f"or use agentd chaos restart {agent}"
+            ) from None
+
+    def restart(self, agent: int) -> None:
+        """Through the supervisor, which must know what it misses."""
+        control.restart_agent(self._testbed.run_dir, agent)
+
+    def pause(self, agent: int) -> None:
+        """Freeze every process of the container."""
+        self._run("pause", self._container(agent).id)
+
+    def resume(self, agent: int) -> None:
+        """Let them go on."""
+        self._run("unpause", self._container(agent).id)
+
+    def disconnect(self, agent: int) -> None:
+        """Take its container off the network."""
+        network, _ = self._network()
+        self._run("network", "disconnect", network, self._container(agent).id)
+
+    def reconnect(self, agent: int) -> None:
+        """Put it back, under the address and the name where its neighbours look for it."""
+        network, subnet = self._network()
+        name = agent_name(agent)
+        place = ["--ip", address_of(name, subnet), "--alias", name]
+        self._run("network", "connect", *place, network, self._container(agent).id)
+
+    def _container(self, agent: int) -> ContainerMark:
+        """The container of an agent, as docker has it now: one that was started again has another process."""
+        found = containers.running(self._docker, self._testbed.project).get(agent_name(agent))
+        if found is None:
+            raise AgentdError(f"the container of agent {agent} is not running")
+        return found
+
+    def _network(self) -> tuple[str, IPv4Network]:
+        found = containers.networks_of(self._docker, self._testbed.project)
+        if len(found) != 1:
+            raise ConfigurationError(
+                f"containers can be disconnected where one network is theirs alone, as with --runtime compose; "
+                f"this testbed has {len(found)}"
+            )
+        config = self._docker.json(["network", "inspect", found[0]], timeout_s=QUERY_S)[0]["IPAM"]["Config"]
+        return found[0], IPv4Network(config[0]["Subnet"])
+
+    def _run(self, *arguments: str) -> None:
+        self._docker.run(arguments, timeout_s=QUERY_S)

@@ -1,0 +1,192 @@
+"""A plan as a compose document: one service per agent and one for the environment. Pure.
+
+Choices that are not obvious:
+
+- Every service has an address of its own in a subnet of its own, and the names of those it talks to stand in its
+  /etc/hosts. A name that has to be asked for, of a neighbour that is not there yet, would hold up the whole agent.
+- The network is internal: nothing leads out of it or into it, which is why links without keys are tolerable there
+  (`--insecure`). Whoever is on the Docker host can still listen.
+- No container has any capability, may gain any, may write outside its mounts and /tmp, or runs as root.
+- A crash is followed by a restart, a few times; an end in order, or one that an operator wanted, by none.
+- Of the run directory an agent sees the logs, the faults to inject and its own state; the environment writes the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network
+from typing import Any
+
+from agentd.errors import ConfigurationError
+from agentd.settings import AgentSettings
+from deploy.local.children import ENVIRONMENT, EnvironmentPart, agent_name
+from deploy.plan.arguments import agent_arguments, environment_arguments
+from deploy.plan.plan import LINK_FAULTS, Plan, state_name
+
+NETWORK = "mesh"
+ENVIRONMENT_PORT = 7000
+AGENT_PORT = 7001
+RUN_DIR = "/var/lib/agentd/run"
+"""Where the run directory is mounted inside."""
+LABEL_RUN, LABEL_ROLE, LABEL_ID, LABEL_PROJECT = "agentd.run", "agentd.role", "agentd.id", "agentd.project"
+"""On every container: which run, `agent` or `environment`, the agent's number, and which testbed it belongs to."""
+RESTARTS = 3
+"""How often a container that crashed is started again."""
+PIDS = 32
+"""Processes and threads per container; an agent has four."""
+MOST_AGENTS = 1_000
+"""A bridge of the kernel has room for 1,023 containers."""
+
+_FIRST_HOST = 2  # after the network's own address and the gateway
+_AGENT_MEGABYTES = 128
+_ENVIRONMENT_MEGABYTES = 256
+_BYTES_PER_PULL = 64
+_CHAOS = LINK_FAULTS.partition("/")[0]
+_HEALTH_PROBE = ["CMD", "/opt/agentd/bin/python3", "-I", "-S", "/opt/agentd/health.py"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Housing:
+    """What a plan needs to become containers."""
+
+    image: str
+    user: str
+    """UID:GID inside; never root's."""
+    run_dir: str
+    """The run directory, as the Docker host or the document sees it."""
+    subnet: IPv4Network
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPlaces:
+    """Every process in a container with an address, a name and a file system of its own."""
+
+    base_port: None = None
+    environment: str = f"tcp://{ENVIRONMENT}:{ENVIRONMENT_PORT}"
+    insecure: bool = True
+
+    def listen(self, agent: int) -> str:  # noqa: ARG002
+        """On all addresses that its container has."""
+        return f"tcp://0.0.0.0:{AGENT_PORT}"
+
+    def address(self, agent: int) -> str:
+        """By the name of its service."""
+        return f"tcp://{agent_name(agent)}:{AGENT_PORT}"
+
+    def inside(self, name: str) -> str:
+        """A file of the run directory, where it is mounted."""
+        return f"{RUN_DIR}/{name}"
+
+
+def compose_document(plan: Plan, part: EnvironmentPart, seed: int | None, housing: Housing) -> dict[str, Any]:
+    """The document, as plain values."""
+    _require_room(len(plan.agents), housing.subnet)
+    services = {ENVIRONMENT: environment_service(plan, part, seed, housing) | _own_address(None, housing)}
+    for settings in plan.agents:
+        who = [ENVIRONMENT, *(agent_name(peer) for peer in settings.peers)]
+        services[agent_name(settings.id)] = (
+            agent_service(plan, settings.id, housing)
+            | {
+                "depends_on": {ENVIRONMENT: {"condition": "service_healthy"}},
+                "extra_hosts": [f"{name}:{address_of(name, housing.subnet)}" for name in who],
+            }
+            | _own_address(settings.id, housing)
+        )
+    for service in services.values():
+        service |= {"security_opt": ["no-new-privileges:true"], "restart": f"on-failure:{RESTARTS}", "init": True}
+        service |= {"tmpfs": ["/tmp:size=16m,mode=1777,noexec,nosuid,nodev"], "pids_limit": PIDS}  # noqa: S108
+    network = {
+        "driver": "bridge",
+        "internal": True,
+        "ipam": {"config": [{"subnet": str(housing.subnet)}]},
+        "labels": housing.labels,
+    }
+    return {"services": services, "networks": {NETWORK: {key: value for key, value in network.items() if value}}}
+
+
+def environment_service(plan: Plan, part: EnvironmentPart, seed: int | None, housing: Housing) -> dict[str, Any]:
+    """The environment, as far as every orchestrator of this family takes it."""
+    listen = f"tcp://0.0.0.0:{ENVIRONMENT_PORT}"
+    return _service(plan, housing, "environment") | {
+        "command": environment_arguments(part, listen=listen, run_dir=RUN_DIR, seed=seed),
+        "volumes": [_mount(housing.run_dir, RUN_DIR)],
+        "mem_limit": f"{environment_megabytes(part)}m",
+        # Asked often, because agents wait for the answer; the agents themselves are asked twice a minute.
+        "healthcheck": {"test": _HEALTH_PROBE, "interval": "2s", "timeout": "5s", "retries": 30},
+        "stop_grace_period": "60s",
+    }
+
+
+def agent_service(plan: Plan, agent: int, housing: Housing) -> dict[str, Any]:
+    """One agent, as far as every orchestrator of this family takes it."""
+    service = _service(plan, housing, "agent")
+    service["labels"] |= {LABEL_ID: str(agent)}
+    return service | {
+        "command": agent_arguments(plan.agents[agent]),
+        "volumes": _agent_mounts(plan.agents[agent], housing),
+        "mem_limit": f"{_AGENT_MEGABYTES}m",
+        "stop_grace_period": "10s",
+    }
+
+
+def environment_megabytes(part: EnvironmentPart) -> int:
+    """What the environment may take: it holds every pull in memory."""
+    return _ENVIRONMENT_MEGABYTES + (_BYTES_PER_PULL * part.agents * part.rounds >> 20)
+
+
+def subnet_for(agents: int, taken: list[IPv4Network], start: int = 0) -> IPv4Network:
+    """A private subnet with room for the agents that overlaps with none taken, searched from the start-th on."""
+    bits = max(24 - max(0, (agents + _FIRST_HOST + 1).bit_length() - 7), 16)
+    choices = list(IPv4Network("10.192.0.0/10").subnets(new_prefix=bits))
+    for number in range(len(choices)):
+        subnet = choices[(start + number) % len(choices)]
+        if not any(subnet.overlaps(other) for other in taken):
+            return subnet
+    raise ConfigurationError(
+        "no subnet of 10.192.0.0/10 is free; remove networks that nobody uses (docker network ls) or name one: --subnet"
+    )
+
+
+def _require_room(agents: int, subnet: IPv4Network) -> None:
+    if agents > MOST_AGENTS:
+        raise ConfigurationError(f"one Docker host carries at most {MOST_AGENTS} agents, not {agents}; use fewer")
+    if subnet.num_addresses < agents + _FIRST_HOST + 2:
+        raise ConfigurationError(f"the subnet {subnet} is too small for {agents} agents; name a larger one: --subnet")
+
+
+def _service(plan: Plan, housing: Housing, role: str) -> dict[str, Any]:
+    return {
+        "image": housing.image,
+        "labels": {LABEL_RUN: plan.run.hex(), LABEL_ROLE: role, **housing.labels},
+        "user": housing.user,
+        "read_only": True,
+        "cap_drop": ["ALL"],
+        "environment": {"HOME": "/tmp", "MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1"},  # noqa: S108
+        "logging": {"driver": "json-file", "options": {"max-size": "1m", "max-file": "2"}},
+    }
+
+
+def _mount(source: str, target: str) -> dict[str, Any]:
+    # A dollar sign would be taken for a variable.
+    return {"type": "bind", "source": source.replace("$", "$$"), "target": target}
+
+
+def _agent_mounts(settings: AgentSettings, housing: Housing) -> list[dict[str, Any]]:
+    mounts = [_part_of(housing, "logs"), _part_of(housing, _CHAOS) | {"read_only": True}]
+    return [*mounts, _part_of(housing, state_name(settings.id))] if settings.state is not None else mounts
+
+
+def _part_of(housing: Housing, directory: str) -> dict[str, Any]:
+    return _mount(f"{housing.run_dir}/{directory}", f"{RUN_DIR}/{directory}")
+
+
+def _own_address(agent: int | None, housing: Housing) -> dict[str, Any]:
+    name = ENVIRONMENT if agent is None else agent_name(agent)
+    return {"networks": {NETWORK: {"ipv4_address": address_of(name, housing.subnet)}}}
+
+
+def address_of(name: str, subnet: IPv4Network) -> str:
+    """The environment's address comes first, then the agents' by their ids."""
+    place = 0 if name == ENVIRONMENT else 1 + int(name.removeprefix(agent_name(0)[:-1]))
+    return str(subnet[_FIRST_HOST + place])

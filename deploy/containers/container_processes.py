@@ -1,0 +1,311 @@
+"""The containers of a testbed as a crew: Docker's own events tell what happens to them.
+
+Which program starts containers differs (`Launcher`: compose, or a swarm); watching, signalling and removing them does
+not. Whatever takes long runs beside the supervisor, in a session of its own, so that Ctrl-C is always answered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from signal import Signals
+from typing import IO, Any, Protocol
+
+from agentd.settings import AgentSettings
+from deploy.containers import containers
+from deploy.containers.compose_document import LABEL_PROJECT
+from deploy.containers.containers import ContainerMark, Inspected
+from deploy.containers.docker import Docker, last_words
+from deploy.local.children import ENVIRONMENT, STDERR, EnvironmentPart, agent_name
+from deploy.testbed.runtime import Hearer, ending_text
+
+LOG = "logs/docker.log"
+"""What the programs said that started the containers."""
+_SAYS = "error: "
+_LAST_LINES = "40"
+
+
+class Launcher(Protocol):
+    """A program that makes containers of a document."""
+
+    batch: int
+    """How many services it is asked for at once."""
+    environment: Mapping[str, str]
+    """Variables it needs."""
+
+    def start(self, names: Sequence[str]) -> list[str]:
+        """The command that starts these services."""
+        ...
+
+    def start_again(self, name: str, container: str) -> list[str]:
+        """The command that starts one anew whose container has ended."""
+        ...
+
+    def returns(self, ended: Inspected | None, code: int, crashes: int) -> bool:
+        """Whether one that ended so will be started again without being asked."""
+        ...
+
+    def patience_s(self, names: int) -> float:
+        """How long it may take to start so many."""
+        ...
+
+    def remove(self) -> None:
+        """Remove everything that it made; doing it twice does no harm."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Container:
+    """One container of the testbed."""
+
+    name: str
+    mark: ContainerMark
+    exit_code: int | None = None
+    returns: bool = False
+    """It ended, and Docker will start it again."""
+    crashes: int = 0
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it runs, as far as has been noticed."""
+        return self.exit_code is None
+
+    @property
+    def pid(self) -> int | None:
+        """The number of its first process on this machine."""
+        return self.mark.pid or None
+
+
+@dataclass(slots=True, eq=False)
+class Errand:
+    """A command that runs beside the supervisor."""
+
+    process: subprocess.Popen[bytes]
+    descriptor: int
+    """Readable when it has ended."""
+    then: Callable[[int], None]
+    timer: threading.Timer | None = None
+    late: bool = False
+
+    def kill(self) -> None:
+        """End it and all that it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def expires_in(self, seconds: float) -> None:
+        """Give it so much time and no more."""
+        self.timer = threading.Timer(seconds, self._expire)
+        self.timer.daemon = True
+        self.timer.start()
+
+    def forget(self) -> int:
+        """Clean up after it; its exit code."""
+        if self.timer is not None:
+            self.timer.cancel()
+        os.close(self.descriptor)
+        return self.process.wait()
+
+    def _expire(self) -> None:
+        self.late = True
+        self.kill()
+
+
+class ContainerCrew:
+    """Starts, signals and watches the containers of one testbed."""
+
+    def __init__(self, docker: Docker, launcher: Launcher, project: str, run_dir: Path) -> None:
+        self._docker = docker
+        self._launcher = launcher
+        self._project = project
+        self._run_dir = run_dir
+        self._selector: selectors.BaseSelector
+        self._hearer: Hearer
+        self._events: subprocess.Popen[bytes] | None = None
+        self._unread = b""
+        self._errand: Errand | None = None
+        self._waiting: deque[list[str]] = deque()
+        self.children: dict[str, Container] = {}
+        """The newest container of each name."""
+
+    def attend(self, selector: selectors.BaseSelector, hearer: Hearer) -> None:
+        """Listen to Docker's events, from now on."""
+        self._selector, self._hearer = selector, hearer
+        events = ("--filter", "type=container", "--filter", "event=start", "--filter", "event=die")
+        label = ("--filter", f"label={LABEL_PROJECT}={self._project}")
+        since = ("--since", f"{time.time() - 1:.3f}")  # what happens before it listens is told too
+        command = [self._docker.client, "events", *since, *label, *events, "--format", "{{json .}}"]
+        self._events = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        stream = self._stream
+        os.set_blocking(stream.fileno(), False)
+        selector.register(stream, selectors.EVENT_READ, self._read_events)
+
+    def start_environment(self, part: EnvironmentPart) -> None:  # noqa: ARG002 - it is in the document
+        """The environment's container."""
+        self._start([ENVIRONMENT])
+
+    def start_agents(self, agents: Sequence[AgentSettings], interrupted: Callable[[], bool]) -> None:
+        """The agents' containers, a batch at a time."""
+        if interrupted():
+            return
+        names = [agent_name(settings.id) for settings in agents]
+        size = self._launcher.batch
+        self._waiting.extend(names[first : first + size] for first in range(0, len(names), size))
+        self._next_batch()
+
+    def start_again(self, name: str, settings: AgentSettings | EnvironmentPart) -> None:  # noqa: ARG002
+        """One container anew."""
+        command = self._launcher.start_again(name, self.children[name].mark.id)
+        self._run(command, 1, lambda code: self._has_started([name], code))
+
+    def signal(self, names: Sequence[str], number: Signals) -> None:
+        """Send a signal to containers; SIGTERM is the end of all starting, too."""
+        if number is signal.SIGTERM:
+            self._abandon()
+        ids = [child.mark.id for name in names if (child := self.children.get(name)) is not None and child.is_up]
+        if ids:
+            command = ["kill", f"--signal={number.name}", *ids]
+            self._docker.run(command, check=False, timeout_s=containers.QUERY_S)
+
+    def close(self) -> None:
+        """Remove every container and network, and own the run directory again."""
+        self._abandon()
+        if self._events is not None:
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(self._stream)
+            self._events.kill()
+            self._events.wait()
+            self._stream.close()
+            self._events = None
+        try:
+            self._launcher.remove()
+        finally:
+            containers.take_back(self._run_dir)
+
+    # Starting
+
+    def _start(self, names: list[str]) -> None:
+        self._run(self._launcher.start(names), len(names), lambda code: self._has_started(names, code))
+
+    def _next_batch(self) -> None:
+        if self._waiting:
+            self._start(self._waiting.popleft())
+
+    def _has_started(self, names: list[str], code: int) -> None:
+        if code == 0:
+            self._next_batch()
+            return
+        what = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
+        self._waiting.clear()
+        self._hearer.failed(f"the containers of {what} did not start: {self._why()} (see {LOG})")
+
+    def _why(self) -> str:
+        try:
+            return last_words((self._run_dir / LOG).read_text(encoding="utf-8", errors="replace")) or "no reason given"
+        except OSError:
+            return "no reason given"
+
+    def _run(self, command: list[str], names: int, then: Callable[[int], None]) -> None:
+        with (self._run_dir / LOG).open("ab") as log:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, **self._launcher.environment},
+            )
+        limit_s = self._launcher.patience_s(names)
+        self._errand = errand = Errand(process, os.pidfd_open(process.pid), then)
+        errand.expires_in(limit_s)
+        self._selector.register(errand.descriptor, selectors.EVENT_READ, lambda: self._done(errand))
+
+    def _done(self, errand: Errand) -> None:
+        code = self._forget(errand)
+        if errand.late:
+            with contextlib.suppress(OSError), (self._run_dir / LOG).open("a", encoding="utf-8") as log:
+                log.write("it took too long and was ended\n")
+        errand.then(code)
+
+    def _forget(self, errand: Errand) -> int:
+        self._selector.unregister(errand.descriptor)
+        self._errand = None
+        return errand.forget()
+
+    def _abandon(self) -> None:
+        self._waiting.clear()
+        if self._errand is not None:
+            self._errand.kill()
+            self._forget(self._errand)
+
+    # Watching
+
+    @property
+    def _stream(self) -> IO[bytes]:
+        stream = self._events.stdout if self._events is not None else None
+        assert stream is not None  # noqa: S101
+        return stream
+
+    def _read_events(self) -> None:
+        """All that Docker has told since; one question about all containers in it."""
+        received: bytes | None = self._stream.read()
+        if received is None:  # nothing yet after all
+            return
+        if not received:
+            self._selector.unregister(self._stream)
+            self._hearer.failed("lost contact with Docker; its engine has stopped or was restarted")
+            return
+        *lines, self._unread = (self._unread + received).split(b"\n")
+        events = [json.loads(line) for line in lines if line]
+        ids = list(dict.fromkeys(str(event["Actor"]["ID"]) for event in events))
+        known = {one.mark.id: one for one in containers.inspect(self._docker, ids)}
+        for event in events:
+            self._hear(event["Action"], event["Actor"], known.get(str(event["Actor"]["ID"])))
+
+    def _hear(self, action: str, actor: Mapping[str, Any], known: Inspected | None) -> None:
+        name = containers.name_of(actor["Attributes"])
+        if name is None:
+            return
+        if action == "start":
+            self._started(name, known.mark if known is not None else ContainerMark(str(actor["ID"]), 0))
+        elif (child := self.children.get(name)) is not None and child.mark.id == actor["ID"]:
+            self._ended(child, int(actor["Attributes"]["exitCode"]), known)
+
+    def _started(self, name: str, mark: ContainerMark) -> None:
+        before = self.children.get(name)
+        crashes = before.crashes if before is not None else 0
+        self.children[name] = Container(name, mark, crashes=crashes)
+        self._hearer.started(name, by_itself=before is not None and before.returns)
+
+    def _ended(self, child: Container, status: int, known: Inspected | None) -> None:
+        # A shell's way to say that a signal ended it; ours is the one of the processes of this machine.
+        child.exit_code = code = -(status - 128) if status > 128 else status
+        child.crashes += code != 0
+        child.returns = bool(code) and self._launcher.returns(known, code, child.crashes)
+        self._hearer.ended(child.name, code, self._last_words_of(child, known) if code else "", returns=child.returns)
+
+    def _last_words_of(self, child: Container, known: Inspected | None) -> str:
+        said = self._docker.run(
+            ["logs", "--tail", _LAST_LINES, child.mark.id], check=False, timeout_s=containers.QUERY_S
+        )
+        with contextlib.suppress(OSError), (self._run_dir / STDERR).open("a", encoding="utf-8") as file:
+            file.write(f"--- {child.name}\n{said.stderr}")
+        if known is not None and known.out_of_memory:
+            return "killed because it needed more memory than its container may have"
+        errors = [line.removeprefix(_SAYS) for line in said.stderr.splitlines() if line.startswith(_SAYS)]
+        return errors[-1] if errors and (child.exit_code or 0) > 0 else ending_text(child.exit_code or 0)

@@ -1,0 +1,198 @@
+"""The containers of a testbed as Docker knows them: found by their labels, never by their names, and removed.
+
+Only what carries the testbed's own label is ever touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+from agentd.errors import ConfigurationError
+from deploy.containers.compose_document import LABEL_ID, LABEL_PROJECT, LABEL_ROLE
+from deploy.containers.docker import Docker, DockerFailed
+from deploy.testbed.processes import ProcessMark
+
+UID_FOR_ROOT = 10_001
+"""Whom containers run as where root starts them: inside, nobody is root."""
+QUERY_S = 60.0
+REMOVE_S = 300.0
+_ROUTES = Path("/proc/net/route")
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerMark:
+    """One container; its id is never used again."""
+
+    id: str
+    pid: int
+    """Of its first process, as this machine counts; 0: it has ended, or runs elsewhere."""
+
+    @classmethod
+    def from_json(cls, data: Any) -> ContainerMark:
+        """Read a mark; raises ValueError for anything else."""
+        match data:
+            case {"container": str(container), "pid": int(pid)} if container and pid >= 0:
+                return cls(container, pid)
+        raise ValueError(f"not the mark of a container: {data!r}")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"container": self.id, "pid": self.pid}
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """What matters of `docker inspect`."""
+
+    name: str
+    mark: ContainerMark
+    running: bool
+    restarting: bool
+    exit_code: int
+    out_of_memory: bool
+
+
+def read_mark(data: Any) -> ProcessMark | ContainerMark:
+    """The mark of a process or of a container."""
+    if isinstance(data, dict) and "container" in data:
+        return ContainerMark.from_json(data)
+    return ProcessMark.from_json(data)
+
+
+def name_of(labels: dict[str, str]) -> str | None:
+    """The name in its testbed of what carries these labels."""
+    role = labels.get(LABEL_ROLE)
+    return f"agent-{labels.get(LABEL_ID)}" if role == "agent" else role
+
+
+def inspect(docker: Docker, ids: Sequence[str]) -> list[Inspected]:
+    """What Docker knows of these containers; those that are gone are left out."""
+    if not ids:
+        return []
+    said = docker.run(["inspect", "--type", "container", *ids], check=False, timeout_s=QUERY_S)
+    try:
+        return [_inspected(one) for one in json.loads(said.stdout)]
+    except (ValueError, KeyError, TypeError):
+        raise DockerFailed(f"docker inspect said nothing that can be read: {said.stderr.strip()[-200:]}") from None
+
+
+def ids_of(docker: Docker, project: str, *, ended_too: bool = True) -> list[str]:
+    """The containers of a testbed."""
+    every = ["--all"] if ended_too else []
+    label = f"label={LABEL_PROJECT}={project}"
+    return docker.run(["ps", *every, "--quiet", "--no-trunc", "--filter", label], timeout_s=QUERY_S).stdout.split()
+
+
+def networks_of(docker: Docker, project: str) -> list[str]:
+    """The networks of a testbed."""
+    label = f"label={LABEL_PROJECT}={project}"
+    return docker.run(["network", "ls", "--quiet", "--filter", label], timeout_s=QUERY_S).stdout.split()
+
+
+def running(docker: Docker, project: str) -> dict[str, ContainerMark]:
+    """The containers of a testbed that run, by their names in it."""
+    found = inspect(docker, ids_of(docker, project, ended_too=False))
+    return {one.name: one.mark for one in found if one.running}
+
+
+def stop(docker: Docker, project: str, role: str, grace_s: int) -> list[str]:
+    """Let containers of a role end in order, and kill those that do not; returns which there were."""
+    labels = ["--filter", f"label={LABEL_PROJECT}={project}", "--filter", f"label={LABEL_ROLE}={role}"]
+    ids = docker.run(["ps", "--quiet", *labels], timeout_s=QUERY_S).stdout.split()
+    if ids:
+        docker.run(["stop", "--time", str(grace_s), *ids], check=False, timeout_s=grace_s + REMOVE_S)
+    return ids
+
+
+def remove(docker: Docker, project: str) -> None:
+    """Remove every container and network of a testbed; doing it twice does no harm."""
+    if ids := ids_of(docker, project):
+        docker.run(["rm", "--force", "--volumes", *ids], check=False, timeout_s=REMOVE_S)
+    for network in networks_of(docker, project):
+        docker.run(["network", "rm", network], check=False, timeout_s=QUERY_S)
+    if left := ids_of(docker, project):
+        raise DockerFailed(f"{len(left)} containers of {project} cannot be removed; see docker ps --all")
+
+
+def taken_subnets(docker: Docker) -> list[IPv4Network]:
+    """What Docker's networks and this machine's routes use already."""
+    networks = docker.run(["network", "ls", "--quiet"], timeout_s=QUERY_S).stdout.split()
+    found = docker.run(["network", "inspect", *networks], check=False, timeout_s=QUERY_S).stdout
+    subnets = [config.get("Subnet", "") for one in json.loads(found) for config in one["IPAM"]["Config"] or []]
+    return [*_readable(subnets), *_routes()]
+
+
+def user_inside() -> str:
+    """UID:GID of our containers: the caller's, who is to own the run directory, and never root's."""
+    uid, gid = os.getuid(), os.getgid()
+    return f"{uid}:{gid or uid}" if uid else f"{UID_FOR_ROOT}:{UID_FOR_ROOT}"
+
+
+def lend(run_dir: Path, user: str) -> None:
+    """Let containers write to a run directory of root's; where the caller is not root, it is theirs already."""
+    if os.getuid() == 0:
+        _change_owner(run_dir, *map(int, user.split(":")))
+
+
+def take_back(run_dir: Path) -> None:
+    """Own a run directory again after its containers have gone."""
+    if os.getuid() == 0:
+        _change_owner(run_dir, 0, os.getgid())
+
+
+def require_image(docker: Docker, image: str) -> None:
+    """Refuse an image that is not here: there may be no registry to get it from."""
+    if docker.image(image) is None:
+        raise ConfigurationError(
+            f"there is no image {image} here; make it with agentd image build, or name one: --image"
+        )
+
+
+def _change_owner(place: Path, uid: int, gid: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.chown(place, uid, gid, follow_symlinks=False)
+        for directory, directories, files in os.walk(place):
+            for name in [*directories, *files]:
+                with contextlib.suppress(FileNotFoundError):  # what is written beside and moved is soon elsewhere
+                    os.chown(Path(directory) / name, uid, gid, follow_symlinks=False)
+
+
+def _inspected(data: dict[str, Any]) -> Inspected:
+    state = data["State"]
+    return Inspected(
+        name=name_of(data["Config"]["Labels"] or {}) or data["Id"][:12],
+        mark=ContainerMark(str(data["Id"]), int(state["Pid"])),
+        running=bool(state["Running"]) and not state["Restarting"],
+        restarting=bool(state["Restarting"]),
+        exit_code=int(state["ExitCode"]),
+        out_of_memory=bool(state["OOMKilled"]),
+    )
+
+
+def _routes() -> list[IPv4Network]:
+    """Where this machine's packets go, but for the default route."""
+    try:
+        lines = [line.split() for line in _ROUTES.read_text(encoding="ascii").splitlines()[1:]]
+    except OSError:
+        return []
+    pairs = [(_from_hex(line[1]), _from_hex(line[7])) for line in lines if len(line) > 7]
+    return _readable([f"{place}/{mask}" for place, mask in pairs if mask != "0.0.0.0"])  # noqa: S104
+
+
+def _from_hex(text: str) -> str:
+    return ".".join(str(byte) for byte in reversed(bytes.fromhex(text)))
+
+
+def _readable(subnets: Sequence[str]) -> list[IPv4Network]:
+    found = []
+    for subnet in subnets:
+        with contextlib.suppress(ValueError):  # IPv6, or nothing
+            found.append(IPv4Network(subnet, strict=False))
+    return found

@@ -1,0 +1,230 @@
+"""agentd image: build the container image, with or without a registry and a package index."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agentd import __version__
+from agentd.errors import ConfigurationError
+from deploy.containers import base_image, wheelhouse
+from deploy.containers.docker import LABEL, Docker, DockerFailed, last_words, require_docker, run_command
+
+DEFAULT_BASE = "python:3.12-slim"
+"""As in the Dockerfile."""
+DEFAULT_TAG = f"agentd:{__version__}"
+PULL_S = 600.0
+BUILD_S = 1200.0
+
+
+@dataclass(slots=True)
+class Built:
+    """What came out, and how long each step took."""
+
+    tag: str
+    base: str
+    base_from: str = "local"
+    """local, registry or debian."""
+    id: str = ""
+    bytes: int = 0
+    python: str = ""
+    took_s: dict[str, float] = field(default_factory=dict)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def image() -> None:
+    """Build and list the container image that compose, swarm and Kubernetes testbeds run."""
+
+
+@image.command()
+@click.option("--base", metavar="IMAGE", help=f"Any image with glibc and Python ≥ 3.11.  [default: {DEFAULT_BASE}]")
+@click.option("--offline", is_flag=True, help="Ask no registry: use a local base, or make one from Debian packages.")
+@click.option("--tag", default=DEFAULT_TAG, show_default=True, help="What to call the image.")
+@click.option("--extras", default="", metavar="NAMES", help="Optional parts to include, as in secure,ui.")
+@click.option("--wheelhouse", "wheels", metavar="DIR", help="Take wheels from there only, never from an index.")
+@click.option("--source", metavar="DIR", help="A checkout of agentd.  [default: the one this command runs from]")
+@click.option("--fresh", is_flag=True, help="Make the base anew and fetch the wheels anew instead of using those kept.")
+@click.option("--json", "as_json", is_flag=True, help="Print nothing but the result, as JSON.")
+def build(
+    *,
+    base: str | None,
+    offline: bool,
+    tag: str,
+    extras: str,
+    wheels: str | None,
+    source: str | None,
+    fresh: bool,
+    as_json: bool,
+) -> None:
+    r"""Build the image: agentd and the Python packages it needs on a slim base, without a user of its own but 10001.
+
+    \b
+    agentd image build                      base from the registry, or from Debian packages if that fails
+    agentd image build --offline            base from Debian packages at once (root and debootstrap, the first time)
+    agentd image build --base my/python:3.12
+
+    Wheels are gathered on this machine and the image is built without a network. Exit codes: 0 built, 1 failed,
+    69 Docker or debootstrap is missing, 78 a base, directory or checkout cannot be used.
+    """
+    built = build_image(
+        base=base,
+        offline=offline,
+        tag=tag,
+        extras=extras,
+        wheels=Path(wheels) if wheels else None,
+        source=find_source(source),
+        fresh=fresh,
+        quiet=as_json,
+    )
+    if as_json:
+        click.echo(json.dumps(asdict(built)))
+    else:
+        total_s = sum(built.took_s.values())
+        click.echo(f"{built.tag}: {built.bytes / 1e6:.0f} MB, Python {built.python}, built in {total_s:.0f} s")
+
+
+@image.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
+def list_images(as_json: bool) -> None:
+    """List images built by `agentd image build`."""
+    docker = require_docker()
+    found = docker.run(["image", "ls", "--filter", f"label={LABEL}", "--format", "{{json .}}"]).stdout
+    images = [json.loads(line) for line in found.splitlines()]
+    if as_json:
+        click.echo(json.dumps([{"tag": f"{i['Repository']}:{i['Tag']}", "id": i["ID"]} for i in images]))
+    for one in [] if as_json else images:
+        click.echo(f"{one['Repository'] + ':' + one['Tag']:32} {one['ID']:14} {one['Size']:>8}  {one['CreatedSince']}")
+    if not images and not as_json:
+        click.echo("no image yet; make one with agentd image build")
+
+
+def build_image(
+    *,
+    source: Path,
+    tag: str = DEFAULT_TAG,
+    base: str | None = None,
+    offline: bool = False,
+    extras: str = "",
+    wheels: Path | None = None,
+    fresh: bool = False,
+    quiet: bool = True,
+) -> Built:
+    """Build the image; every step is said on stderr unless quiet."""
+    docker = require_docker()
+    built = Built(tag=tag, base=base or DEFAULT_BASE)
+    with _step("base", built, quiet):
+        _settle_base(docker, built, named=base is not None, offline=offline, fresh=fresh, quiet=quiet)
+        target = wheelhouse.target_of(docker, built.base)
+    built.python = f"{target.python[0]}.{target.python[1]}"
+    with tempfile.TemporaryDirectory(prefix="agentd-image-") as place:
+        context = Path(place) / "context"
+        house = context / "wheelhouse"
+        own = house / "app"  # apart, so that a change in agentd leaves the layer of its dependencies as it was
+        own.mkdir(parents=True)
+        with _step("wheels", built, quiet):
+            wheel = wheelhouse.build_wheel(source, own, Path(place))
+            cache = wheelhouse.default_cache(target)
+            wheelhouse.fill(house, wheel, target, extras=extras, cache=cache, only=wheels, fresh=fresh)
+        (house / wheel.name).unlink()  # pip copies what it is asked about
+        for name in ("Dockerfile", "pyproject.toml"):
+            shutil.copy(source / name, context)
+        with _step("image", built, quiet):
+            _docker_build(docker, built, context, extras=extras, revision=_revision(source))
+    _remove_superseded(docker)
+    about = docker.image(tag) or {}
+    built.id, built.bytes = str(about.get("Id", "")), int(about.get("Size", 0))
+    return built
+
+
+def find_source(named: str | None) -> Path:
+    """The checkout to build from: the named one, else the one this code lies in."""
+    place = Path(named) if named is not None else Path(__file__).resolve().parents[2]
+    if missing := [name for name in (*wheelhouse.SOURCES, "Dockerfile") if not (place / name).exists()]:
+        raise ConfigurationError(
+            f"{place} is not a checkout of agentd (no {', '.join(missing)}); name one with --source DIR"
+        )
+    return place
+
+
+def _settle_base(docker: Docker, built: Built, *, named: bool, offline: bool, fresh: bool, quiet: bool) -> None:
+    """Make sure that the base image is here: local, pulled, or made from Debian packages."""
+    if docker.image(built.base) is not None:
+        return
+    why = "" if offline else _pull(docker, built.base)
+    if not offline and not why:
+        built.base_from = "registry"
+        return
+    if named:
+        raise ConfigurationError(
+            f"the base image {built.base} is not here" + (f" and cannot be pulled: {why}" if why else "")
+        )
+    if why and not quiet:
+        click.echo(f"cannot pull {built.base} ({why}); making a base from Debian packages instead", err=True)
+    built.base, built.base_from = base_image.BASE_TAG, "debian"
+    if fresh or docker.image(built.base) is None:
+        if not quiet:
+            click.echo(f"making {built.base} with debootstrap; takes about a minute, once", err=True)
+        base_image.make_base(docker, built.base)
+
+
+def _pull(docker: Docker, name: str) -> str:
+    """Pull an image; returns why it failed, or nothing."""
+    try:
+        pulled = docker.run(["pull", "--quiet", name], check=False, timeout_s=PULL_S)
+    except DockerFailed as fault:
+        return str(fault)
+    return (last_words(pulled.stderr) or "no reason given") if pulled.returncode else ""
+
+
+def _docker_build(docker: Docker, built: Built, context: Path, *, extras: str, revision: str) -> None:
+    arguments = {"BASE_IMAGE": built.base, "EXTRAS": extras, "VERSION": __version__, "REVISION": revision}
+    command = ["build", "--network=none", "--tag", built.tag]
+    command += [word for name, value in arguments.items() for word in ("--build-arg", f"{name}={value}")]
+    docker.run([*command, str(context)], timeout_s=BUILD_S, environment=_builder(docker))
+
+
+def _remove_superseded(docker: Docker) -> None:
+    """Remove images of ours that lost their tag; the newest build stages stay, as the next build's cache."""
+    for role, kept in (("image", 0), ("build", 2)):
+        labels = ["--filter", "dangling=true", "--filter", f"label={LABEL}={role}"]
+        for name in docker.run(["image", "ls", "--quiet", *labels]).stdout.split()[kept:]:
+            docker.run(["image", "rm", name], check=False)  # one that a container still uses stays
+
+
+def _builder(docker: Docker) -> dict[str, str]:
+    """The environment for `docker build`: BuildKit where the client has it, else the builder that is always there."""
+    has_buildx = docker.run(["buildx", "version"], check=False, timeout_s=20).returncode == 0
+    return {**os.environ, "DOCKER_BUILDKIT": "1" if has_buildx else "0"}
+
+
+def _revision(source: Path) -> str:
+    """The commit of the checkout, with a plus if something in it was changed since; empty outside git."""
+    if shutil.which("git") is None or not (source / ".git").exists():
+        return ""
+    said = run_command(
+        ["git", "describe", "--always", "--dirty=+", "--abbrev=40", "--match="], check=False, directory=source
+    )
+    return said.stdout.strip() if said.returncode == 0 else ""
+
+
+@contextmanager
+def _step(name: str, built: Built, quiet: bool) -> Iterator[None]:
+    steps: dict[str, Any] = {"base": "base image", "wheels": "wheels", "image": f"image {built.tag}"}
+    number = list(steps).index(name) + 1
+    started_s = time.monotonic()
+    if not quiet:
+        click.echo(f"[{number}/{len(steps)}] {steps[name]} …", err=True)
+    yield
+    built.took_s[name] = round(time.monotonic() - started_s, 1)
+    if not quiet:
+        click.echo(f"[{number}/{len(steps)}] {steps[name]}: {built.took_s[name]:.1f} s", err=True)

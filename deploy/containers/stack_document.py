@@ -1,0 +1,64 @@
+"""A plan as a document for `docker stack deploy`: the compose document in the dialect of a swarm. Pure.
+
+What differs, and why:
+
+- Addresses are the swarm's to give, so neighbours are found by name; agents look names up beside their links.
+- `endpoint_mode: dnsrr`: a name leads straight to the container, not to a virtual address in between.
+- Limits stand under `deploy`, /tmp is a volume: a swarm refuses or ignores the other ways.
+- A swarm knows no `no-new-privileges`. No capability can be gained without one to begin with: all are dropped.
+- Agents have no health check: a swarm lets a name lead to a container only once that is healthy, and the first look
+  comes late. Their neighbours notice sooner, and do without them.
+- Everything is placed on one node, whose disk holds the run directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from deploy.containers.compose_document import NETWORK, PIDS, RESTARTS, Housing, agent_service, environment_service
+from deploy.local.children import ENVIRONMENT, EnvironmentPart, agent_name
+from deploy.plan.plan import Plan
+
+_UNCHECKED = {"healthcheck": {"disable": True}}
+_TMP = {"type": "tmpfs", "target": "/tmp", "tmpfs": {"size": 16 << 20}}  # noqa: S108
+
+
+def stack_document(
+    plan: Plan, part: EnvironmentPart, seed: int | None, housing: Housing, *, node: str = ""
+) -> dict[str, Any]:
+    """The document, as plain values; `node` is the id of the one that everything is placed on."""
+    services = {ENVIRONMENT: environment_service(plan, part, seed, housing)}
+    for settings in plan.agents:
+        services[agent_name(settings.id)] = agent_service(plan, settings.id, housing) | _UNCHECKED
+    network = {
+        "driver": "overlay",
+        "internal": True,
+        "ipam": {"config": [{"subnet": str(housing.subnet)}]},
+        "labels": housing.labels,
+    }
+    return {
+        "version": "3.9",
+        "services": {name: _for_swarm(service, node) for name, service in services.items()},
+        "networks": {NETWORK: {key: value for key, value in network.items() if value}},
+    }
+
+
+def only(document: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """The document with these services only."""
+    chosen = {name: service for name, service in document["services"].items() if name in names}
+    return {**document, "services": chosen}
+
+
+def _for_swarm(service: dict[str, Any], node: str) -> dict[str, Any]:
+    memory = service.pop("mem_limit")
+    deploy: dict[str, Any] = {
+        "replicas": 1,
+        "endpoint_mode": "dnsrr",
+        "restart_policy": {"condition": "on-failure", "delay": "1s", "max_attempts": RESTARTS},
+        "resources": {"limits": {"memory": memory, "pids": PIDS}},
+    }
+    if node:
+        deploy["placement"] = {"constraints": [f"node.id=={node}"]}
+    volumes = [*service.pop("volumes"), _TMP]
+    return {**service, "init": True, "volumes": volumes, "networks": [NETWORK], "deploy": deploy}

@@ -1,0 +1,92 @@
+"""A Docker swarm as the launcher of a testbed: services of a stack, on the node that holds the run directory."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentd.errors import ConfigurationError
+from deploy.containers import containers
+from deploy.containers.compose_document import RESTARTS
+from deploy.containers.containers import Inspected
+from deploy.containers.docker import Docker, DockerFailed
+from deploy.containers.stack_document import only
+from deploy.plan.yaml_text import to_yaml
+
+INIT = "docker swarm init --advertise-addr 127.0.0.1 --listen-addr 127.0.0.1:2377"
+FILE = "docker-stack.yml"
+_STARTED = "docker-stack-started.yml"
+_PATIENCE_S = 90.0
+_PATIENCE_PER_SERVICE_S = 5.0
+_GONE_S = 90.0
+_LOOK_EVERY_S = 0.25
+
+
+class StackLauncher:
+    """Deploys a stack, a batch of services more each time: a swarm removes nothing that a document leaves out."""
+
+    batch = 20
+    environment: Mapping[str, str] = {}
+
+    def __init__(self, docker: Docker, project: str, run_dir: Path, document: dict[str, Any]) -> None:
+        self._docker = docker
+        self._project = project
+        self._run_dir = run_dir
+        self._document = document
+
+    def start(self, names: Sequence[str]) -> list[str]:
+        """`stack deploy` of these services; their image is here and need not be asked for elsewhere."""
+        file = self._run_dir / _STARTED
+        file.write_text(to_yaml(only(self._document, names)), encoding="utf-8")
+        how = ["--resolve-image", "never", "--compose-file", str(file)]
+        return [self._docker.client, "stack", "deploy", *how, self._project]
+
+    def start_again(self, name: str, container: str) -> list[str]:  # noqa: ARG002
+        """A new container for the service."""
+        return [self._docker.client, "service", "update", "--force", "--detach", f"{self._project}_{name}"]
+
+    def returns(self, ended: Inspected | None, code: int, crashes: int) -> bool:  # noqa: ARG002
+        """A swarm replaces whatever failed, a few times."""
+        return bool(code) and crashes <= RESTARTS
+
+    def patience_s(self, names: int) -> float:
+        """Generous: it only has to be shorter than for ever."""
+        return _PATIENCE_S + _PATIENCE_PER_SERVICE_S * names
+
+    def remove(self) -> None:
+        """The stack, until nothing is left of it."""
+        remove_stack(self._docker, self._project)
+
+
+def remove_stack(docker: Docker, project: str) -> None:
+    """Remove a stack and wait until it is gone; doing it twice does no harm."""
+    docker.run(["stack", "rm", project], check=False, timeout_s=containers.REMOVE_S)
+    deadline = time.monotonic() + _GONE_S
+    while containers.ids_of(docker, project) or containers.networks_of(docker, project):
+        if time.monotonic() > deadline:
+            raise DockerFailed(f"the stack {project} does not go away; see docker stack ps {project}")
+        with contextlib.suppress(DockerFailed):  # a swarm does not remove what it did not end itself
+            _remove_ended(docker, project)
+        time.sleep(_LOOK_EVERY_S)
+
+
+def require_swarm(docker: Docker) -> str:
+    """The id of this node, which must be a manager of a swarm; making one is for the operator to decide."""
+    swarm = docker.info().get("Swarm") or {}
+    if swarm.get("LocalNodeState") != "active":
+        raise ConfigurationError(
+            f"this Docker is in no swarm; make it one of a single node: {INIT} "
+            "(and end that with docker swarm leave --force)"
+        )
+    if not swarm.get("ControlAvailable"):
+        raise ConfigurationError("this Docker is a worker of a swarm; run this on one of its managers")
+    return str(swarm["NodeID"])
+
+
+def _remove_ended(docker: Docker, project: str) -> None:
+    running = set(containers.ids_of(docker, project, ended_too=False))
+    if ended := [one for one in containers.ids_of(docker, project) if one not in running]:
+        docker.run(["rm", *ended], check=False, timeout_s=containers.QUERY_S)

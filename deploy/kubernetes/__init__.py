@@ -1,0 +1,1 @@
+"""A testbed as manifests for Kubernetes."""

@@ -1,0 +1,1 @@
+"""A testbed as processes of this machine."""

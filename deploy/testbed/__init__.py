@@ -1,0 +1,1 @@
+"""A testbed from its start to its end, whatever it runs in."""

@@ -1,0 +1,101 @@
+"""What there is to say about a testbed, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from agentd.run.status import Status, read_status
+from deploy.containers.containers import ContainerMark
+from deploy.local.children import agent_name
+from deploy.testbed.display import clock
+from deploy.testbed.registry import State, Testbed
+
+
+def processes(testbed: Testbed) -> list[dict[str, Any]]:
+    """Every process of a testbed, the supervisor first."""
+    running = testbed.running()
+    marks = {"supervisor": testbed.supervisor, **testbed.children}
+    return [
+        {
+            "name": name,
+            "pid": mark.pid,
+            "running": testbed.is_supervised() if name == "supervisor" else name in running,
+            **({"container": mark.id} if isinstance(mark, ContainerMark) else {}),
+        }
+        for name, mark in marks.items()
+    ]
+
+
+def describe(testbed: Testbed) -> dict[str, Any]:
+    """How a testbed is doing."""
+    status = read_status(testbed.run_dir)
+    down = who_is_down(testbed, status)
+    return {
+        "run": testbed.run,
+        "run_dir": str(testbed.run_dir),
+        "state": state_of(testbed),
+        "agents": testbed.agents,
+        "down": down,
+        "round": status.round(but=down) if status else 0,
+        "rounds": status.rounds if status else None,
+        "group_regret": status.group_regret if status else 0.0,
+        "messages": status.messages if status else 0,
+        "dropped": status.dropped if status else 0,
+        "pulls": status.pulls if status else 0,
+        "pulls_per_s": status.pulls_per_s if status and testbed.is_running() else 0.0,
+        "age_s": round(time.time() - testbed.created, 3),
+        "summary": _summary(testbed),
+    }
+
+
+def state_of(testbed: Testbed) -> str:
+    """Its state, as it is and not only as it was written down last."""
+    if testbed.state is State.ENDED or testbed.is_supervised():
+        return str(testbed.state)
+    return "without supervisor" if testbed.running() else "crashed"
+
+
+def who_is_down(testbed: Testbed, status: Status | None) -> list[int]:
+    """Agents of a running testbed that do not run and were not done."""
+    if not testbed.is_running():
+        return []
+    running = testbed.running()
+    done = {agent.id for agent in status.agents if agent.done} if status else set()
+    started = (agent for agent in range(testbed.agents) if agent_name(agent) in testbed.children)
+    return [agent for agent in started if agent_name(agent) not in running and agent not in done]
+
+
+def status_text(about: dict[str, Any]) -> str:
+    """A description for people."""
+    rounds = f" of {about['rounds']:,}" if about["rounds"] else ""
+    lines = [
+        f"run directory   {about['run_dir']}",
+        f"state           {about['state']}, {clock(about['age_s'])} old",
+        f"agents          {about['agents']}, down: {', '.join(map(str, about['down'])) or 'nobody'}",
+        f"round           {about['round']:,}{rounds}",
+        f"group regret    {about['group_regret']:,.1f}",
+        f"messages        {about['messages']:,}, dropped {about['dropped']:,}",
+        f"pulls           {about['pulls']:,}, {about['pulls_per_s']:,.0f} per second",
+    ]
+    if (summary := about["summary"]) is not None and summary.get("failure"):
+        lines.append(f"failed          {summary['failure']}")
+    return "\n".join(lines)
+
+
+def processes_text(testbed: Testbed) -> str:
+    """The processes of a testbed for people."""
+    rows = [f"{testbed.run_dir}  ({state_of(testbed)})", "     PID  NAME"]
+    for entry in processes(testbed):
+        container = f"  container {entry['container'][:12]}" if "container" in entry else ""
+        rows.append(f"{entry['pid']:8}  {entry['name']}{container}{'' if entry['running'] else '  (ended)'}")
+    return "\n".join(rows)
+
+
+def _summary(testbed: Testbed) -> dict[str, Any] | None:
+    try:
+        content = json.loads((testbed.run_dir / "summary.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None

@@ -1,0 +1,256 @@
+"""Kubernetes manifests: valid against the published schemas, deterministic, and such that our own commands start."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from agentd.cli import cli
+from agentd.cli.agent import agent as agent_command
+from agentd.cli.env import env as env_command
+from agentd.cli.env import environment_settings
+from agentd.errors import SettingsError
+from agentd.run.scenario import Scenario, make_scenario
+from agentd.settings import AgentSettings, TestbedSettings
+from deploy.kubernetes import manifests as kubernetes
+from deploy.kubernetes.manifests import Cluster, Manifest, kubernetes_manifests
+from deploy.plan.plan import Pace, make_plan
+from deploy.plan.yaml_text import to_yaml_stream
+
+ARGS = ["manifests", "kubernetes", "--agents", "5", "--edge-probability", "0.6", "--seed", "3"]
+VERSION = "1.29"
+
+
+def scenario_of(**settings: Any) -> Scenario:
+    defaults: dict[str, Any] = {"agents": 5, "edge_probability": 0.6, "rounds": 40, "seed": 3, "byzantine": 1}
+    return make_scenario(TestbedSettings(**{**defaults, **settings}))
+
+
+def made(scenario: Scenario, **cluster: Any) -> list[Manifest]:
+    plan = make_plan(scenario, run=bytes(8), base_port=1024, run_dir=Path(), pace=Pace(ready_timeout_s=300.0))
+    return kubernetes_manifests(plan, scenario, Cluster(**{"image": "agentd:1", **cluster}))
+
+
+def of_kind(manifests: list[Manifest], kind: str, name: str = "") -> Manifest:
+    (found,) = [one for one in manifests if one["kind"] == kind and one["metadata"]["name"].endswith(name)]
+    return found
+
+
+def validate(manifest: Manifest) -> None:
+    kubernetes_validate.validate(manifest, VERSION, strict=True)
+
+
+def written(args: list[str]) -> str:
+    done = CliRunner().invoke(cli, args)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        {},
+        {"workload": "job", "storage": "none", "namespace": "pilots", "name": "a-1"},
+        {"network_policy": False, "agent_storage": "64Mi"},
+    ],
+)
+def test_every_manifest_is_valid_in_the_strict_sense(cluster: dict[str, Any]) -> None:
+    for manifest in made(scenario_of(), **cluster):
+        validate(manifest)
+        assert manifest["metadata"].get("namespace") == cluster.get("namespace")
+
+
+def test_a_broken_manifest_is_not_valid() -> None:
+    broken = of_kind(made(scenario_of()), "StatefulSet", "-agent")
+    broken["spec"]["replicas"] = "five"
+    with pytest.raises(kubernetes_validate.ValidationError):
+        validate(broken)
+    misspelt = of_kind(made(scenario_of()), "StatefulSet", "-agent")
+    misspelt["spec"]["template"]["spec"]["containers"][0]["readinesProbe"] = {}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        validate(misspelt)
+
+
+def parsed_agent(config: Path) -> AgentSettings:
+    """As the real command reads it, but for running it."""
+    context = agent_command.make_context("agentd", ["--config", str(config)])
+    return AgentSettings(**context.params)
+
+
+@pytest.mark.parametrize("workload", kubernetes.WORKLOADS)
+def test_agents_start_from_the_files_that_their_pods_find(workload: str, tmp_path: Path) -> None:
+    scenario = scenario_of(policies={2: "ucb1"}, epsilon=0.25, gamma="2")
+    manifests = made(scenario, workload=workload)
+    kind = "Job" if workload == "job" else "StatefulSet"
+    pod = of_kind(manifests, kind, "-agent")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    flag, template = container["args"]
+    assert flag == "--config"
+    (variable,) = [one for one in container["env"] if one["name"] == "AGENT"]
+    is_index = "index" in variable["valueFrom"]["fieldRef"]["fieldPath"]
+    data = of_kind(manifests, "ConfigMap", "agents-config-0")["data"]
+    for own in range(5):
+        # What Kubernetes puts there: a pod's name, or the index of a job's pod.
+        path = Path(template.replace("$(AGENT)", str(own) if is_index else f"agentd-agent-{own}"))
+        assert str(path.parent) == kubernetes.CONFIG_DIR
+        (tmp_path / path.name).write_text(data[path.name], encoding="utf-8")
+        settings = parsed_agent(tmp_path / path.name)
+        assert settings.id == own
+        assert settings.lies is (own in scenario.spec.liars)
+        assert settings.algorithm == ("ucb1" if own == 2 else "private-ucb")
+        assert (settings.epsilon, settings.gamma, settings.rounds, settings.seed) == (0.25, 2, 40, 3)
+        assert settings.environment == "tcp://agentd-environment:7000"
+        assert settings.peers == {
+            peer: f"tcp://agentd-agent-{peer}.agentd-agents:7000" for peer in scenario.graph.neighbours(own)
+        }
+        assert settings.insecure
+        assert settings.listen == "tcp://*:7000"
+
+
+def test_the_environment_starts_from_its_file(tmp_path: Path) -> None:
+    scenario = scenario_of(reward="beta")
+    manifests = made(scenario)
+    (container,) = of_kind(manifests, "StatefulSet", "-environment")["spec"]["template"]["spec"]["containers"]
+    verb, *args = container["args"]
+    assert (verb, args) == ("env", ["--config", f"{kubernetes.CONFIG_DIR}/environment.toml"])
+    config = tmp_path / "environment.toml"
+    config.write_text(of_kind(manifests, "ConfigMap", "environment-config")["data"][config.name], encoding="utf-8")
+    params = env_command.make_context("env", ["--config", str(config), "--run-dir", str(tmp_path)]).params
+    params.pop("as_json")
+    assert params.pop("insecure") is True
+    settings = environment_settings(**params)
+    assert settings.arms == scenario.spec.arms
+    assert (settings.agents, settings.rounds, settings.seed) == (5, 40, 3)
+
+
+def test_without_a_seed_of_the_operator_the_manifests_tell_no_reward() -> None:
+    scenario = scenario_of(seed=None)
+    assert str(scenario.spec.seed) not in json.dumps(made(scenario))
+    assert "seed" not in json.dumps(made(scenario))
+
+
+def test_pods_may_do_nothing_that_they_need_not() -> None:
+    for manifest in made(scenario_of()):
+        if manifest["kind"] != "StatefulSet":
+            continue
+        pod = manifest["spec"]["template"]["spec"]
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in pod["containers"]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert {"requests", "limits"} <= set(container["resources"])
+            assert {"livenessProbe", "readinessProbe", "startupProbe"} <= set(container)
+
+
+def test_keys_are_mounted_where_they_exist_and_agents_start_where_they_do_not() -> None:
+    pod = of_kind(made(scenario_of()), "StatefulSet", "-agent")["spec"]["template"]["spec"]
+    (keys,) = [volume["secret"] for volume in pod["volumes"] if volume["name"] == "keys"]
+    assert keys == {"secretName": "agentd-keys", "optional": True, "defaultMode": 0o440}
+    (mount,) = [mount for mount in pod["containers"][0]["volumeMounts"] if mount["name"] == "keys"]
+    assert mount["readOnly"] is True
+
+
+def test_agents_keep_what_may_not_be_noised_twice_where_a_restart_finds_it(tmp_path: Path) -> None:
+    scenario = scenario_of(seed=None, policies={2: "ucb1"}, byzantine=0)
+    manifests = made(scenario, agent_storage="64Mi")
+    for own, text in enumerate(of_kind(manifests, "ConfigMap", "agents-config-0")["data"].values()):
+        (tmp_path / "agent.toml").write_text(text, encoding="utf-8")
+        state = parsed_agent(tmp_path / "agent.toml").state
+        assert state is None if own == 2 else Path(str(state)).parent == Path(kubernetes.STATE_DIR)
+    agents = of_kind(manifests, "StatefulSet", "-agent")["spec"]
+    (claim,) = agents["volumeClaimTemplates"]
+    mounts = {one["name"]: one["mountPath"] for one in agents["template"]["spec"]["containers"][0]["volumeMounts"]}
+    assert mounts[claim["metadata"]["name"]] == kubernetes.STATE_DIR
+
+
+def test_neighbours_find_each_other_before_they_are_ready() -> None:
+    """Otherwise all of them would wait for ever: nobody is ready before it has heard its neighbours."""
+    manifests = made(scenario_of())
+    service = of_kind(manifests, "Service", "-agents")["spec"]
+    assert (service["clusterIP"], service["publishNotReadyAddresses"]) == ("None", True)
+    agents = of_kind(manifests, "StatefulSet", "-agent")["spec"]
+    assert (agents["serviceName"], agents["podManagementPolicy"]) == ("agentd-agents", "Parallel")
+    probe = agents["template"]["spec"]["containers"][0]["startupProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] >= 300
+
+
+def test_large_testbeds_spread_over_several_config_maps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubernetes, "CONFIG_MAP_BYTES", 1_500)
+    scenario = scenario_of(agents=12)
+    manifests = made(scenario)
+    maps = [one for one in manifests if "agents-config" in one["metadata"]["name"]]
+    assert len(maps) > 2
+    assert sum(len(one["data"]) for one in maps) == 12
+    volumes = of_kind(manifests, "StatefulSet", "-agent")["spec"]["template"]["spec"]["volumes"]
+    sources = volumes[0]["projected"]["sources"]
+    assert [source["configMap"]["name"] for source in sources] == [one["metadata"]["name"] for one in maps]
+
+
+def test_yaml_json_and_plan_say_the_same_every_time() -> None:
+    text = written(ARGS)
+    assert text == written(ARGS)
+    items = json.loads(written([*ARGS, "--json"]))["items"]
+    assert list(yaml.safe_load_all(text)) == items
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "yes",
+        "no",
+        "1e3",
+        "a: b",
+        "- x",
+        "",
+        " ",
+        "ü\n",
+        "\n",
+        "a\n\nb\n",
+        " a\n",
+        "a \nb\n",
+        "tab\t\n",
+        "#",
+        "a\n\n",
+        "~",
+    ],
+)
+def test_texts_survive_yaml(value: str) -> None:
+    document = {"a": {"b": value, value or "k": [value, {"c": value, "d": []}], "e": {}, "f": 1, "g": None}}
+    assert list(yaml.safe_load_all(to_yaml_stream([document, document]))) == [document, document]
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        (["--name", "Big"], "--name must be"),
+        (["--name", ""], "--name must be"),
+        (["--name", "a-"], "--name must be"),
+        (["--namespace", "x y"], "--namespace 'x y'"),
+        (["--workload", "job", "--agent-storage", "1Gi"], "--agent-storage needs --workload statefulset"),
+        (["--run-dir", "there"], "--run-dir has no meaning here"),
+        (["--agents", "0"], "--agents must be"),
+    ],
+)
+def test_bad_flags_are_one_clear_line(flags: list[str], complaint: str) -> None:
+    done = CliRunner().invoke(cli, [*ARGS, *flags])
+    assert isinstance(done.exception, SettingsError)
+    assert complaint in str(done.exception)
+    assert "\n" not in str(done.exception)
+
+
+def test_probes_are_patient_as_long_as_agents_are() -> None:
+    ready_s = 1234.0
+    probes = kubernetes._probes(ready_s)
+    assert probes["startupProbe"]["failureThreshold"] == math.ceil((ready_s + 60) / 5)

@@ -1,0 +1,26 @@
+"""A supervisor to be killed by a test: starts a testbed of stand-ins and says when it runs."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import standins
+
+from agentd.run.scenario import make_scenario
+from agentd.settings import TestbedSettings
+from deploy.local.local_processes import Crew
+from deploy.testbed.display import Nothing
+from deploy.testbed.prepared import carry_out, prepare
+
+if __name__ == "__main__":
+    place, behaviour = Path(sys.argv[1]), sys.argv[2]
+    prepared = prepare(make_scenario(TestbedSettings(agents=3, edge_probability=1.0, rounds=10)), run_dir=place)
+    crew = Crew(
+        prepared.directory.path,
+        agent=partial(standins.agent, dict.fromkeys(range(3), behaviour)),
+        environment=partial(standins.environment, "serve"),
+    )
+    result = carry_out(prepared, Nothing(), crew=crew, on_ready=lambda: print("runs", flush=True))
+    sys.exit(result.ending.exit_code)
