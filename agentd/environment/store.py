@@ -11,7 +11,6 @@ and at the end pulls.npz, regret.csv and regret.svg.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
@@ -23,6 +22,7 @@ from agentd.environment.journal import Journal, replay
 from agentd.environment.status import report_from_json, report_to_json
 from agentd.environment.terms import Terms
 from agentd.errors import AgentdError, ConfigurationError
+from agentd.files import replacing
 from agentd.run.directory import RunDirectory
 from agentd.wire.environment import Report
 
@@ -117,13 +117,10 @@ def read_events(path: Path) -> list[tuple[int, str]]:
 
 
 def replace_file(path: Path, text: str, *, mode: int = 0o644) -> None:
-    """Write a file beside and move it: complete, or not there."""
-    beside = path.with_name(f"{path.name}.new")
+    """Put a text into a file, all of it or nothing."""
     try:
-        beside.unlink(missing_ok=True)
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
-            file.write(text)
-        beside.replace(path)
+        with replacing(path, mode=mode) as beside:
+            beside.write_text(text, encoding="utf-8")
     except OSError as fault:
         raise _unwritable(path, fault) from None
 

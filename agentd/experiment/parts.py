@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentd.errors import ConfigurationError
+from agentd.files import replacing
 
 FORMAT = 2
 """Raised whenever parts written before no longer mean the same."""
@@ -85,18 +86,12 @@ class PartStore:
         """Keep a part; what is on disk under its name is always complete."""
         text = _canonical(description)
         path = self._path(text)
-        beside = path.with_suffix(f".{os.getpid()}.new")  # two runs may share a directory
+        per_trial = {name: getattr(part, name) for name in _PER_TRIAL}
         try:
-            with beside.open("wb") as file:
-                per_trial = {name: getattr(part, name) for name in _PER_TRIAL}
+            with replacing(path, shared=True) as beside, beside.open("wb") as file:
                 np.savez(file, description=text, curve=part.curve, seconds=part.seconds, **per_trial)
-            beside.replace(path)
         except OSError as fault:
-            beside.unlink(missing_ok=True)
             raise _unusable(self._directory, fault) from None
-        except KeyboardInterrupt:
-            beside.unlink(missing_ok=True)
-            raise
 
     def _path(self, text: str) -> Path:
         return self._directory / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.npz"

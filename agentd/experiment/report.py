@@ -18,6 +18,7 @@ from agentd.experiment.figures import Axis, Figure, Measured, curve_of, over_tri
 from agentd.experiment.parts import Floats
 from agentd.experiment.theory import Bound
 from agentd.experiment.trials import Trials
+from agentd.files import replacing
 from agentd.run.spec import DELTA
 from agentd.run.summary import NOT_PRIVATE
 
@@ -29,8 +30,7 @@ _ANALYSIS = ("joblib", "matplotlib")
 
 def write_csv(path: Path, figure: Figure, measured: Sequence[Measured]) -> None:
     """One row per series and place: mean and standard error over the trials."""
-    beside = path.with_suffix(".csv.new")
-    with beside.open("w", newline="", encoding="utf-8") as file:
+    with replacing(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(("series", figure.axis.value, "mean", "stderr", "trials"))
         for one in measured:
@@ -39,7 +39,6 @@ def write_csv(path: Path, figure: Figure, measured: Sequence[Measured]) -> None:
             for place in _kept(len(curve.x)):
                 row = (f"{curve.x[place]:g}", _decimal(curve.mean[place]), _decimal(errors[place]), one.final.shape[1])
                 writer.writerow((one.series.name, *row))
-    beside.replace(path)
 
 
 def _kept(length: int) -> list[int]:

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentd.errors import ConfigurationError
+from agentd.files import replacing
 from agentd.plot.curves import Curve
 from agentd.plot.plain_svg import plain_svg
 from agentd.run.regret import regret_curve
@@ -56,13 +57,13 @@ class RunDirectory:
         return cls(place)
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        """A JSON file, complete or not there: written beside and moved."""
+        """A JSON file, complete or not there."""
         self._replace(name, json.dumps(finite(content), indent=2, ensure_ascii=False) + "\n")
 
     def write_pulls(self, arm: NDArray[np.uint16], reward: NDArray[np.int32]) -> None:
         """Every pull; the same pulls give the same bytes, also under another version of Python."""
-        beside = self.path / "pulls.npz.new"
-        with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as archive:
+        place = self.path / "pulls.npz"
+        with replacing(place) as beside, zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, table in (("arm", arm), ("reward", reward)):
                 # Its size is said beforehand: what stands there otherwise differs between versions of Python, which
                 # is why numpy's own savez_compressed will not do.
@@ -70,7 +71,6 @@ class RunDirectory:
                 entry.compress_type, entry.file_size = zipfile.ZIP_DEFLATED, table.nbytes
                 with archive.open(entry, "w") as file:
                     np.lib.format.write_array(file, table, allow_pickle=False)
-        beside.replace(self.path / "pulls.npz")
 
     def write_regret(
         self,
@@ -82,20 +82,17 @@ class RunDirectory:
         """The regret curve as CSV and picture; returns it."""
         curve = regret_curve(arm, means)
         rounds = np.arange(1.0, len(curve) + 1.0)
-        beside = self.path / "regret.csv.new"
-        with beside.open("w", newline="", encoding="utf-8") as file:
+        with replacing(self.path / "regret.csv") as beside, beside.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(("round", "group_regret"))
             writer.writerows((number, f"{value:.6f}") for number, value in enumerate(curve, start=1))
-        beside.replace(self.path / "regret.csv")
         picture = plain_svg([Curve("group regret", rounds, curve)], title, events=events)
         self._replace("regret.svg", picture)
         return curve
 
     def _replace(self, name: str, text: str) -> None:
-        beside = self.path / f"{name}.new"
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(self.path / name)
+        with replacing(self.path / name) as beside:
+            beside.write_text(text, encoding="utf-8")
 
 
 def finite(value: Any) -> Any:

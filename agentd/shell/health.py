@@ -13,6 +13,8 @@ from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
 
+from agentd.files import replacing
+
 BEAT_EVERY_S = 1.0
 """How often whoever is well says so again, at most."""
 PATIENCE = 3.0
@@ -52,10 +54,9 @@ class Health:
         state, trial, fresh_s = self._last
         now_s = time.clock_gettime(time.CLOCK_MONOTONIC)
         content = {**self._about, "state": state, "trial": trial, "written_s": now_s, "fresh_s": fresh_s}
-        beside = self._path.with_name(f"{self._path.name}.{os.getpid()}")
         try:
-            beside.write_text(json.dumps(content), encoding="utf-8")
-            beside.replace(self._path)
+            with replacing(self._path, shared=True) as beside:
+                beside.write_text(json.dumps(content), encoding="utf-8")
         except OSError as fault:  # an agent that works must not end because nobody can see it
             self._log.warning("no health file", path=str(self._path), why=fault.strerror)
             self._path = None

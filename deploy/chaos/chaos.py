@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
+from agentd.files import replacing
 from agentd.run import fault_log as faults
 from agentd.run.fault_log import Fault
 from agentd.run.status import read_status
@@ -223,11 +224,10 @@ def _read(path: Path) -> LinkFaults:
 def _write(path: Path, wanted: LinkFaults) -> None:
     if len(wanted.cuts) > MAX_CUTS:
         raise SettingsError(f"there are {MAX_CUTS} cuts already; end them first: agentd chaos heal")
-    beside = path.with_name(f"{path.name}.new")
     try:
-        beside.write_text(json.dumps(wanted.to_json()) + "\n", encoding="utf-8")
-        beside.chmod(0o644)  # agents in containers are another user
-        beside.replace(path)
+        with replacing(path) as beside:
+            beside.write_text(json.dumps(wanted.to_json()) + "\n", encoding="utf-8")
+            beside.chmod(0o644)  # agents in containers are another user
     except OSError as fault:
         raise ConfigurationError(f"cannot write {path}: {fault.strerror}") from None
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from agentd.errors import ConfigurationError
+from agentd.files import replacing
 from deploy.containers import containers
 from deploy.containers.containers import ContainerMark, read_mark
 from deploy.containers.docker import find_docker
@@ -114,9 +115,8 @@ def new_testbed(run: bytes, run_dir: Path, agents: int, *, runtime: str = "local
 
 def record(testbed: Testbed) -> None:
     """Write the testbed down in its run directory, complete or not at all."""
-    beside = testbed.run_dir / f"{FILE}.new"
-    beside.write_text(json.dumps(testbed.to_json(), indent=1) + "\n", encoding="utf-8")
-    beside.replace(testbed.run_dir / FILE)
+    with replacing(testbed.run_dir / FILE) as beside:
+        beside.write_text(json.dumps(testbed.to_json(), indent=1) + "\n", encoding="utf-8")
 
 
 def announce(testbed: Testbed) -> None:
