@@ -2,71 +2,186 @@
 
 Precedence, from strong to weak: a flag, an AGENTD_* variable, the TOML file of `--config`, the default below. The
 command line merges the first three (click does it) and hands the result here.
+
+The table of knobs: each field says here, or for the algorithms' own in `agentd.core.policy.knobs`, all there is to say
+about it. Flags, files, variables, plans and the words of child processes follow from the fields.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import Field, asdict, dataclass, fields, replace
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 from agentd.core.chance import SEED_LIMIT
-from agentd.core.estimate import ESTIMATORS
 from agentd.core.lies import Attack
 from agentd.core.message import MAX_AGENT_ID, MAX_ARMS, MAX_INCARNATION, MAX_LIFETIME, MAX_TRIAL
-from agentd.core.policy import ALGORITHMS, RULES, PolicySettings
+from agentd.core.policy import ALGORITHMS
+from agentd.core.policy.knobs import (
+    MIN_EPSILON,
+    Budget,
+    PolicyKnobs,
+    PolicySettings,
+    faults_of,
+    knob,
+    values_of,
+    within,
+)
 from agentd.errors import SettingsError
+
+__all__ = [
+    "MIN_EPSILON",
+    "REWARDS",
+    "AgentSettings",
+    "Pace",
+    "RunKnobs",
+    "Spending",
+    "TestbedSettings",
+    "is_loopback",
+    "ordered",
+]
 
 NOISES = ("exact", "opendp")
 """Where running agents take their noise from: the exact sampler of `core.privacy`, or OpenDP's."""
 REWARDS = ("bernoulli", "beta", "uniform", "normal")
-MIN_EPSILON = 1e-6
-"""Below this a first release needs more pulls than any agent lives to make."""
-
+CLOCKS = ("lockstep", "free")
+ON_BUDGET = ("listen", "stop")
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 _MAX_DIGITS = 9
 """More than any number of hops has; Python refuses to read integers of thousands of digits."""
+_SECONDS: dict[str, Any] = {
+    "fits": lambda value: 0.0 < value < 1e6,
+    "must": "be a positive number of seconds",
+    "unit": "s",
+}
+_SHARE: dict[str, Any] = {"fits": lambda value: 0.0 <= value <= 1.0, "must": "be in [0, 1]"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TestbedSettings:
+def _attack_fault(attack: str) -> str | None:
+    try:
+        Attack.parse(attack)
+    except ValueError as fault:
+        return str(fault)
+    return None
+
+
+def _gamma_fault(gamma: str) -> str | None:
+    if gamma not in ("half", "full") and not (gamma.isascii() and gamma.isdigit()):
+        return f"--gamma must be a number of hops ≥ 0, 'half' or 'full', got {gamma!r}"
+    if gamma.isdigit() and (len(gamma) > _MAX_DIGITS or int(gamma) > MAX_LIFETIME):
+        return f"--gamma must be at most {MAX_LIFETIME}, got {gamma}"
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunKnobs(PolicyKnobs):
+    """What a whole testbed is told and each of its agents is told again."""
+
+    algorithm: str = knob("private-ucb", choices=ALGORITHMS, known_as="algorithm", testbed_help="What the agents run.")
+    noise: str = knob(
+        "exact",
+        choices=NOISES,
+        known_as="noise",
+        help="Whose noise sampler.",
+        testbed_help="Where agents that are processes take their noise from; opendp needs the extra of that name.",
+    )
+    attack: str = knob(
+        "worst",
+        check=_attack_fault,
+        help="How to lie; see agentd simulate --help.",
+        testbed_help="What liars say: worst, uniform, bernoulli[:p], point[:x]; relay-… corrupts what they forward "
+        "instead.",
+    )
+    seed: int | None = knob(
+        None,
+        reads="int",
+        fits=lambda value: 0 <= value < SEED_LIMIT,
+        must="be in [0, 2^64)",
+        help="Reproducible noise, and so not private; for testbeds.",
+        testbed_help="Make the run reproducible (and not private: whoever knows the seed knows the noise).",
+    )
+    """None: a fresh, secret one for rewards; agents that are processes take their noise from the operating system."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """How agents keep time."""
+
+    clock: str = knob(
+        "lockstep",
+        choices=CLOCKS,
+        help="Rounds, or own pace.",
+        testbed_help="Rounds in step with the neighbours, or each agent on its own.",
+    )
+    interval_s: float = knob(
+        1.0, **_SECONDS, help="Own pace: seconds per pull.", testbed_help="Seconds between pulls with --clock free."
+    )
+    round_timeout_s: float = knob(
+        5.0,
+        **_SECONDS,
+        help="Longest wait for a round.",
+        testbed_help="Seconds a round waits for a neighbour before it goes on without it.",
+    )
+    ready_timeout_s: float = knob(
+        30.0,
+        **_SECONDS,
+        help="Longest wait for neighbours and environment at the start.",
+        testbed_help="Seconds to wait for neighbours and the environment at the start.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending(Budget):
+    """How much an agent may spend, and what then."""
+
+    on_budget: str = knob(
+        "listen",
+        choices=ON_BUDGET,
+        help="When the budget is spent: go on learning from others, or stop with exit code 75.",
+        testbed_help="What an agent does when its budget is spent.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestbedSettings(RunKnobs):
     """Agents, arms, algorithm: everything that decides what a run does."""
 
     __test__ = False  # not a test class, whatever pytest makes of the name
 
-    agents: int = 20
-    edge_probability: float = 0.3
-    topology: str | None = None
-    """A graph file instead of a drawn Erdős–Rényi graph."""
-    algorithm: str = "private-ucb"
-    policies: Mapping[int, str] = field(default_factory=dict)
-    """Algorithms of single agents that differ from the rest."""
-    rounds: int = 1000
-    gamma: str = "half"
-    """Hops a message lives: a number, or half or full of the graph's diameter."""
-    arms: tuple[float, ...] = ()
-    random_arms: int = 5
-    arm_range: tuple[float, float] = (0.0, 1.0)
-    """Where the means of random arms are drawn from."""
-    reward: str = "bernoulli"
-    epsilon: float = 1.0
-    v: float = 1.1
-    sigma: float = 0.5
-    estimator: str = "trimmed"
-    rule: str = "thompson"
-    refresh: int = 100
-    noise: str = "exact"
-    byzantine: int = 0
-    contamination: float = 1e-3
-    attack: str = "worst"
-    seed: int | None = None
-    """None: a fresh, secret one for rewards; agents that are processes take their noise from the operating system."""
+    agents: int = knob(20, **within(1, MAX_AGENT_ID + 1), help="Number of agents, M.")
+    edge_probability: float = knob(
+        0.3, **_SHARE, help="Edge probability of the Erdős–Rényi graph; it is redrawn until it is connected."
+    )
+    topology: str | None = knob(
+        None, metavar="FILE", help="Graph file (.edges, .json, .graphml) instead of a drawn graph."
+    )
+    policies: Mapping[int, str] = knob(
+        default_factory=dict,
+        flag="--policy",
+        reads="assignments",
+        help="Another algorithm for one agent, as in 3=ucb1; may be repeated.",
+    )
+    rounds: int = knob(1000, **within(1, MAX_TRIAL), help="Pulls of each agent, T.")
+    gamma: str = knob(
+        "half",
+        check=_gamma_fault,
+        metavar="INT|half|full",
+        help="Hops a message lives: a number, or half or full of the graph's diameter.",
+    )
+    arms: tuple[float, ...] = knob((), reads="numbers", help="Means of the arms, as in 0.9,0.8,0.5.")
+    random_arms: int = knob(5, help="Draw the means of this many arms instead.")
+    arm_range: tuple[float, float] = knob(
+        (0.0, 1.0), reads="range", help="Where the means of random arms are drawn from."
+    )
+    reward: str = knob("bernoulli", choices=REWARDS, help="How rewards are distributed around the mean.")
+    byzantine: int = knob(0, help="How many agents lie (seeded choice).")
 
     def __post_init__(self) -> None:
-        if faults := list(self._faults()):
+        if faults := [*faults_of(self), *_testbed_faults(self)]:
             raise SettingsError("; ".join(faults))
 
     @property
@@ -77,16 +192,7 @@ class TestbedSettings:
     @property
     def policy(self) -> PolicySettings:
         """The part the algorithms read."""
-        return PolicySettings(
-            arms=self.arm_count,
-            epsilon=self.epsilon,
-            v=self.v,
-            contamination=self.contamination,
-            sigma=self.sigma,
-            estimator=self.estimator,
-            rule=self.rule,
-            refresh=self.refresh,
-        )
+        return PolicySettings(arms=self.arm_count, **values_of(PolicyKnobs, self))
 
     def lifetime(self, diameter: int) -> int:
         """γ as a number of hops."""
@@ -103,35 +209,10 @@ class TestbedSettings:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for the manifest."""
-        plain = asdict(self)
-        plain["policies"] = {str(agent): name for agent, name in self.policies.items()}
-        return plain
-
-    def _faults(self) -> Iterator[str]:
-        yield from _size_faults(self)
-        yield from _arm_faults(self)
-        yield from _algorithm_faults(self)
-        yield from _liar_faults(self)
-        if self.topology is None:  # else the file says how many agents there are, and `for_agents` asks then
-            yield from _head_count_faults(self)
-        if self.seed is not None and not 0 <= self.seed < SEED_LIMIT:
-            yield f"--seed must be in [0, 2^64), got {self.seed}"
+        return _plain(self)
 
 
-def _size_faults(s: TestbedSettings) -> Iterator[str]:
-    if not 1 <= s.agents <= MAX_AGENT_ID + 1:
-        yield f"--agents must be in 1…{MAX_AGENT_ID + 1}, got {s.agents}"
-    if not 0.0 <= s.edge_probability <= 1.0:
-        yield f"--edge-probability must be in [0, 1], got {s.edge_probability}"
-    if not 1 <= s.rounds <= MAX_TRIAL:
-        yield f"--rounds must be in 1…{MAX_TRIAL}, got {s.rounds}"
-    if s.gamma not in ("half", "full") and not (s.gamma.isascii() and s.gamma.isdigit()):
-        yield f"--gamma must be a number of hops ≥ 0, 'half' or 'full', got {s.gamma!r}"
-    elif s.gamma.isdigit() and (len(s.gamma) > _MAX_DIGITS or int(s.gamma) > MAX_LIFETIME):
-        yield f"--gamma must be at most {MAX_LIFETIME}, got {s.gamma}"
-
-
-def _arm_faults(s: TestbedSettings) -> Iterator[str]:
+def _testbed_faults(s: TestbedSettings) -> Iterator[str]:
     low, high = s.arm_range
     if not 1 <= s.arm_count <= MAX_ARMS:
         yield f"the number of arms must be in 1…{MAX_ARMS}, got {s.arm_count}"
@@ -140,30 +221,17 @@ def _arm_faults(s: TestbedSettings) -> Iterator[str]:
             yield f"--arms: the mean of arm {number} must be in [0, 1], got {mean}"
     if not 0.0 <= low <= high <= 1.0:
         yield f"--arm-range must lie within [0, 1], low before high, got {low}…{high}"
-    if s.reward not in REWARDS:
-        yield f"--reward must be one of {', '.join(REWARDS)}, got {s.reward!r}"
-
-
-def _algorithm_faults(s: TestbedSettings) -> Iterator[str]:
-    for name in [s.algorithm, *s.policies.values()]:
+    for name in s.policies.values():
         if name not in ALGORITHMS:
             yield f"unknown algorithm {name!r}; choose one of {', '.join(ALGORITHMS)}"
-    if not MIN_EPSILON <= s.epsilon < math.inf:
-        yield f"--epsilon must be positive (at least {MIN_EPSILON:g}) and finite, got {s.epsilon}"
-    if not 1.0 < s.v < 1.5:
-        yield f"--v must lie strictly between 1 and 1.5, got {s.v}"
-    if not 0.0 < s.sigma < math.inf:
-        yield f"--sigma must be positive and finite, got {s.sigma}"
-    if s.estimator not in ESTIMATORS:
-        yield f"unknown estimator {s.estimator!r}; choose one of {', '.join(ESTIMATORS)}"
-    if s.rule not in RULES:
-        yield f"unknown rule {s.rule!r}; choose one of {', '.join(RULES)}"
-    if s.noise not in NOISES:
-        yield f"unknown noise {s.noise!r}; choose one of {', '.join(NOISES)}"
+    yield from _noise_faults(s)
+    if s.topology is None:  # else the file says how many agents there are, and `for_agents` asks then
+        yield from _head_count_faults(s)
+
+
+def _noise_faults(s: RunKnobs) -> Iterator[str]:
     if s.noise == "opendp" and s.seed is not None:
         yield "--noise opendp takes no seed, and --seed promises a run that can be repeated; leave one of them out"
-    if not 1 <= s.refresh <= MAX_TRIAL:
-        yield f"--refresh must be in 1…{MAX_TRIAL} rounds, got {s.refresh}"
 
 
 def _head_count_faults(s: TestbedSettings) -> Iterator[str]:
@@ -174,97 +242,88 @@ def _head_count_faults(s: TestbedSettings) -> Iterator[str]:
         yield f"--byzantine must be in 0…{s.agents} (the number of agents), got {s.byzantine}"
 
 
-def _liar_faults(s: TestbedSettings) -> Iterator[str]:
-    if not 0.0 <= s.contamination <= 1.0:
-        yield f"--contamination must be a probability in [0, 1], got {s.contamination}"
-    try:
-        Attack.parse(s.attack)
-    except ValueError as fault:
-        yield str(fault)
-
-
-CLOCKS = ("lockstep", "free")
-ON_BUDGET = ("listen", "stop")
-LOG_LEVELS = ("debug", "info", "warning", "error")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSettings:
+@dataclass(frozen=True, kw_only=True)
+class AgentSettings(RunKnobs, Pace, Spending):
     """One agent: who it is, whom it hears, where it pulls, what it runs."""
 
-    id: int
-    listen: str
-    """Where neighbours subscribe, as in tcp://127.0.0.1:7003."""
-    environment: str
-    """Where the environment answers, as in tcp://hub:7000."""
-    peers: Mapping[int, str] = field(default_factory=dict)
-    """Neighbours by id, and where they listen."""
-    algorithm: str = "private-ucb"
-    gamma: int = 2
-    """Hops this agent's messages live."""
-    rounds: int | None = None
-    """Pulls to make in all; None: as many as the environment allows."""
-    epsilon: float = 1.0
-    v: float = 1.1
-    sigma: float = 0.5
-    estimator: str = "trimmed"
-    rule: str = "thompson"
-    refresh: int = 100
-    noise: str = "exact"
-    contamination: float = 1e-3
-    lies: bool = False
-    attack: str = "worst"
-    seed: int | None = None
-    """Reproducible and not private; None: noise from the operating system."""
-    incarnation: int | None = None
+    id: int = knob(reads="int", **within(0, MAX_AGENT_ID), help="This agent's number, unique in its run.")
+    listen: str = knob(metavar="ADDRESS", help="Where neighbours hear this agent: tcp://*:7003.")
+    environment: str = knob(metavar="ADDRESS", help="Where arms are pulled: tcp://hub:7000.")
+    peers: Mapping[int, str] = knob(
+        default_factory=dict, reads="peers", help="The neighbours: number and address of each."
+    )
+    gamma: int = knob(2, **within(0, MAX_LIFETIME), help="Hops that messages of this agent live.")
+    rounds: int | None = knob(
+        None,
+        reads="int",
+        **within(1, MAX_TRIAL),
+        help="Pulls to make.  [default: as many as the environment allows]",
+    )
+    lies: bool = knob(False, help="Lie as --attack says; for testbeds.")
+    incarnation: int | None = knob(None, flag="", reads="int")
     """None: the environment counts how often this agent came back."""
-    clock: str = "lockstep"
-    interval_s: float = 1.0
-    """Free-running: time between pulls."""
-    round_timeout_s: float = 5.0
-    """Lockstep: how long a round waits for a neighbour before it goes on without it."""
-    ready_timeout_s: float = 30.0
-    """How long to wait for neighbours and the environment at the start."""
-    insecure: bool = False
-    """Allow listening beyond loopback without keys."""
-    state: str | None = None
-    """The directory of what must survive a crash; None: a restart is a new incarnation with a new ledger."""
-    epsilon_budget: float | None = None
-    """The true ε that one reward may be exposed to; None: no limit."""
-    on_budget: str = "listen"
-    """What to do when it is spent: release nothing more and go on learning, or stop."""
-    log_file: str | None = None
-    """JSON lines; None: standard error."""
-    faults_file: str | None = None
-    """Faults to inject into the links, looked for while the agent runs; None: there are none."""
-    log_level: str = "info"
-    health_file: str | None = None
-    """Where to say with every report how it goes, for `agentd health`; None: nowhere."""
+    insecure: bool = knob(False, help="Listen beyond this machine although links are not encrypted.")
+    state: str | None = knob(None, metavar="DIR", help="Keep the ledger and all that must survive a restart here.")
+    """None: a restart is a new incarnation with a new ledger."""
+    log_file: str | None = knob(None, metavar="FILE", help="JSON lines.  [default: standard error]")
+    faults_file: str | None = knob(
+        None, metavar="FILE", help="Faults to inject into the links; for testbeds, see agentd chaos."
+    )
+    """Looked for while the agent runs."""
+    log_level: str = knob("info", choices=LOG_LEVELS)
+    health_file: str | None = knob(
+        None, metavar="FILE", help="Say there how it goes, for agentd health; best in /dev/shm or /run."
+    )
 
     def __post_init__(self) -> None:
-        if faults := list(self._faults()):
+        if faults := [*faults_of(self), *_agent_faults(self)]:
             raise SettingsError("; ".join(faults))
 
     def policy(self, arms: int) -> PolicySettings:
         """The part the algorithm reads, once the environment has said how many arms there are."""
-        return PolicySettings(
-            arms=arms,
-            epsilon=self.epsilon,
-            v=self.v,
-            contamination=self.contamination,
-            sigma=self.sigma,
-            estimator=self.estimator,
-            rule=self.rule,
-            refresh=self.refresh,
-            epsilon_budget=self.epsilon_budget,
-        )
+        return PolicySettings(arms=arms, **values_of(PolicyKnobs, self), **values_of(Budget, self))
 
-    def _faults(self) -> Iterator[str]:
-        yield from _identity_faults(self)
-        yield from _address_faults(self)
-        yield from _timing_faults(self)
-        yield from _knob_faults(self)
-        yield from _state_faults(self)
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for plan.json."""
+        return _plain(self)
+
+
+Order = tuple[str | type, ...]
+"""Names of fields, and groups that stand for all their fields that are not named."""
+
+_IN_FILES: dict[type, Order] = {
+    TestbedSettings: (
+        *("agents", "edge_probability", "topology", "algorithm", "policies", "rounds", "gamma"),
+        *("arms", "random_arms", "arm_range", "reward", PolicyKnobs, "noise", "byzantine", "contamination"),
+    ),
+    AgentSettings: (
+        *("id", "listen", "environment", "peers", "algorithm", "gamma", "rounds", PolicyKnobs, "noise"),
+        *("contamination", "lies", "attack", "seed", "incarnation", Pace, "insecure", "state", Spending),
+    ),
+}
+"""The order in which files have always had them; what is not named comes last."""
+
+
+def ordered(settings: type, order: Order = ()) -> list[Field[Any]]:
+    """The fields of settings in the order of files, or in another."""
+    every = {one.name: one for one in fields(settings)}
+    order = order or _IN_FILES[settings]
+    named = [name for name in order if isinstance(name, str)]
+    names: list[str] = []
+    for each in (*order, settings):
+        group = [each] if isinstance(each, str) else [one.name for one in fields(each) if one.name not in named]
+        names += [name for name in group if name not in names]
+    return [every[name] for name in names]
+
+
+def _plain(settings: TestbedSettings | AgentSettings) -> dict[str, Any]:
+    values = asdict(settings)
+    plain = {one.name: values[one.name] for one in ordered(type(settings))}
+    return {name: _with_text_keys(value) if isinstance(value, dict) else value for name, value in plain.items()}
+
+
+def _with_text_keys(mapping: Mapping[int, str]) -> dict[str, str]:
+    return {str(key): value for key, value in mapping.items()}
 
 
 def is_loopback(address: str) -> bool:
@@ -283,26 +342,17 @@ def _loopback_ip(host: str) -> bool:
         return False
 
 
-def _identity_faults(s: AgentSettings) -> Iterator[str]:
-    if not 0 <= s.id <= MAX_AGENT_ID:
-        yield f"--id must be in 0…{MAX_AGENT_ID}, got {s.id}"
+def _agent_faults(s: AgentSettings) -> Iterator[str]:
     for peer in s.peers:
         if not 0 <= peer <= MAX_AGENT_ID:
             yield f"--peers: an id must be in 0…{MAX_AGENT_ID}, got {peer}"
     if s.id in s.peers:
         yield f"--peers names agent {s.id} itself; an agent is not its own neighbour"
-    if s.algorithm not in ALGORITHMS:
-        yield f"unknown algorithm {s.algorithm!r}; choose one of {', '.join(ALGORITHMS)}"
-    if not 0 <= s.gamma <= MAX_LIFETIME:
-        yield f"--gamma must be in 0…{MAX_LIFETIME}, got {s.gamma}"
-    if s.rounds is not None and not 1 <= s.rounds <= MAX_TRIAL:
-        yield f"--rounds must be in 1…{MAX_TRIAL}, got {s.rounds}"
-    if s.seed is not None and not 0 <= s.seed < SEED_LIMIT:
-        yield f"--seed must be in [0, 2^64), got {s.seed}"
     if s.incarnation is not None and not 0 <= s.incarnation <= MAX_INCARNATION:
         yield f"an incarnation must be in 0…{MAX_INCARNATION}, got {s.incarnation}"
-    if s.log_level not in LOG_LEVELS:
-        yield f"--log-level must be one of {', '.join(LOG_LEVELS)}, got {s.log_level!r}"
+    yield from _address_faults(s)
+    yield from _noise_faults(s)
+    yield from _state_faults(s)
 
 
 def _address_faults(s: AgentSettings) -> Iterator[str]:
@@ -331,49 +381,15 @@ def _address_fault(address: str) -> str | None:
     return None if fine else "is not an address like tcp://127.0.0.1:7003"
 
 
-def _timing_faults(s: AgentSettings) -> Iterator[str]:
-    if s.clock not in CLOCKS:
-        yield f"--clock must be one of {', '.join(CLOCKS)}, got {s.clock!r}"
-    for flag, seconds in (
-        ("--interval", s.interval_s),
-        ("--round-timeout", s.round_timeout_s),
-        ("--ready-timeout", s.ready_timeout_s),
-    ):
-        if not 0.0 < seconds < 1e6:
-            yield f"{flag} must be a positive number of seconds, got {seconds}"
-
-
 def _state_faults(s: AgentSettings) -> Iterator[str]:
     if s.algorithm not in ALGORITHMS:
         return
     noised = ALGORITHMS[s.algorithm].noised
     if s.state is not None and not noised:
         yield f"--state: {s.algorithm} adds no noise and keeps no ledger, so nothing of it must survive a restart"
-    if s.on_budget not in ON_BUDGET:
-        yield f"--on-budget must be one of {', '.join(ON_BUDGET)}, got {s.on_budget!r}"
     if s.epsilon_budget is None:
         return
-    if not 0.0 < s.epsilon_budget < math.inf:
-        yield f"--epsilon-budget must be positive and finite, got {s.epsilon_budget}"
     if not noised:
         yield f"--epsilon-budget: {s.algorithm} adds no noise; no budget bounds what it tells"
     if s.state is None and s.seed is None:
         yield "--epsilon-budget needs --state DIR: without it a restart would forget what is spent"
-
-
-def _knob_faults(s: AgentSettings) -> Iterator[str]:
-    try:  # the same knobs, the same rules as in a testbed
-        TestbedSettings(
-            epsilon=s.epsilon,
-            v=s.v,
-            sigma=s.sigma,
-            estimator=s.estimator,
-            rule=s.rule,
-            refresh=s.refresh,
-            noise=s.noise,
-            seed=0 if s.seed is not None and s.noise == "opendp" else None,  # its value was looked at before
-            contamination=s.contamination,
-            attack=s.attack,
-        )
-    except SettingsError as fault:
-        yield str(fault)

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agentd.core.bodies import RELEASED, SAMPLE, SEALED, TOTALS, Kind
-from agentd.core.policy.base import Intent, Policy, PolicySettings, intend
+from agentd.core.policy.base import Intent, Policy, intend
 from agentd.core.policy.byzantine_ucb import ByzantineUcb
 from agentd.core.policy.coins import Coins, KeyedCoins
 from agentd.core.policy.coop_ucb import CoopUcb
 from agentd.core.policy.dp_ucb_int import DpUcbInt
+from agentd.core.policy.knobs import RULES, PolicySettings
 from agentd.core.policy.private_ucb import PrivateUcb
-from agentd.core.policy.sealed import RULES, Sealed
+from agentd.core.policy.sealed import Sealed
 from agentd.core.policy.ucb1 import Ucb1
 from agentd.core.privacy.laplace import Noise
 

@@ -4,35 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from agentd.core.bodies import Kind
 from agentd.core.grid import UNIT
 from agentd.core.message import Columns, Held, News
 from agentd.core.privacy.ledger import Ledger, Release
-
-
-@dataclass(frozen=True, slots=True)
-class PolicySettings:
-    """The knobs of the algorithms; each policy reads those it knows."""
-
-    arms: int
-    epsilon: float = 1.0
-    """Nominal privacy rate of the paper; the ledger tells the true, composed ε. For sealed it is the true one."""
-    v: float = 1.1
-    """The paper's v in (1, 1.5): how fast noise grows with the pulls behind a release."""
-    contamination: float = 1e-3
-    """The share of corrupt samples byzantine-ucb prepares for."""
-    sigma: float = 0.5
-    """Standard deviation of rewards that byzantine-ucb assumes."""
-    estimator: str = "trimmed"
-    rule: str = "thompson"
-    """How sealed chooses: thompson or ucb."""
-    refresh: int = 100
-    """After so many trials without a message, sealed repeats one, so that a loss heals."""
-    epsilon_budget: float | None = None
-    """The true ε that one reward may be exposed to; None: no limit."""
 
 
 class Released(NamedTuple):

@@ -13,7 +13,8 @@ from agentd.core.bodies import SAMPLE, Kind
 from agentd.core.estimate import ESTIMATORS, Confidence, Halves, half_of
 from agentd.core.grid import UNIT
 from agentd.core.message import Columns, Held, News
-from agentd.core.policy.base import Intent, Noiseless, PolicySettings
+from agentd.core.policy.base import Intent, Noiseless
+from agentd.core.policy.knobs import PolicySettings
 
 
 class ByzantineUcb(Noiseless):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from agentd.core.bodies import TOTALS, Kind
 from agentd.core.message import Columns, Held, News
-from agentd.core.policy.base import Intent, Noiseless, PolicySettings, best_arm
+from agentd.core.policy.base import Intent, Noiseless, best_arm
+from agentd.core.policy.knobs import PolicySettings
 from agentd.core.policy.pool import Pool
 
 

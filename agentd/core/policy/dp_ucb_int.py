@@ -11,7 +11,6 @@ import math
 from agentd.core.grid import UNIT
 from agentd.core.policy.base import (
     Intent,
-    PolicySettings,
     Released,
     Silent,
     Snapshot,
@@ -19,6 +18,7 @@ from agentd.core.policy.base import (
     take_rows,
     widened_log,
 )
+from agentd.core.policy.knobs import PolicySettings
 from agentd.core.privacy.laplace import Noise
 from agentd.core.privacy.ledger import Ledger, Release
 from agentd.core.privacy.series import scale_steps

@@ -19,7 +19,8 @@ import numpy as np
 
 from agentd.core.bodies import RELEASED, Kind
 from agentd.core.message import Cells, Columns, Held, News
-from agentd.core.policy.base import Intent, PolicySettings, Released, Snapshot, best_arm, kept_rows, take_rows
+from agentd.core.policy.base import Intent, Released, Snapshot, best_arm, kept_rows, take_rows
+from agentd.core.policy.knobs import PolicySettings
 from agentd.core.policy.pool import Pool
 from agentd.core.privacy.laplace import Noise
 from agentd.core.privacy.ledger import Ledger, Release

@@ -33,15 +33,13 @@ import math
 from agentd.core.bodies import SEALED, Kind
 from agentd.core.grid import UNIT
 from agentd.core.message import Columns, Held, News
-from agentd.core.policy.base import Intent, PolicySettings, Released, Snapshot
+from agentd.core.policy.base import Intent, Released, Snapshot
 from agentd.core.policy.coins import Coins
+from agentd.core.policy.knobs import PolicySettings
 from agentd.core.policy.records import NOTHING, Record, RecordPool
 from agentd.core.privacy.laplace import Noise
 from agentd.core.privacy.ledger import Ledger, Release
 from agentd.core.privacy.sealing import OpenBatch, Weighting, kept_batches, restored_batch
-
-RULES = ("thompson", "ucb")
-"""How an arm is chosen from records: a draw around each mean, or the largest upper bound."""
 
 VARIANCE = UNIT / 4.0
 """c/4 for c = 1: variance of one effective sample, on the grid. c = ½ is better on average for short runs, but now and

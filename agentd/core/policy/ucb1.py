@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from agentd.core.policy.base import Intent, Noiseless, PolicySettings, Silent, best_arm
+from agentd.core.policy.base import Intent, Noiseless, Silent, best_arm
+from agentd.core.policy.knobs import PolicySettings
 
 
 class Ucb1(Silent, Noiseless):

@@ -21,7 +21,7 @@ before = set(sys.modules)
 from agentd.core.terms import Terms
 from agentd.core.agent import Agent
 from agentd.core.policy import make_policy
-from agentd.core.policy.base import PolicySettings
+from agentd.core.policy import PolicySettings
 from agentd.core.privacy.laplace import ExactLaplace, SeededLaplace
 from agentd.wire.codec import decode_frames, encode_frame
 from agentd.wire.frame import Frame, together
