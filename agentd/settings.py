@@ -98,7 +98,6 @@ class RunKnobs(PolicyKnobs):
     )
     seed: int | None = knob(
         None,
-        reads="int",
         fits=lambda value: 0 <= value < SEED_LIMIT,
         must="be in [0, 2^64)",
         help="Reproducible noise, and so not private; for testbeds.",
@@ -246,7 +245,7 @@ def _head_count_faults(s: TestbedSettings) -> Iterator[str]:
 class AgentSettings(RunKnobs, Pace, Spending):
     """One agent: who it is, whom it hears, where it pulls, what it runs."""
 
-    id: int = knob(reads="int", **within(0, MAX_AGENT_ID), help="This agent's number, unique in its run.")
+    id: int = knob(**within(0, MAX_AGENT_ID), help="This agent's number, unique in its run.")
     listen: str = knob(metavar="ADDRESS", help="Where neighbours hear this agent: tcp://*:7003.")
     environment: str = knob(metavar="ADDRESS", help="Where arms are pulled: tcp://hub:7000.")
     peers: Mapping[int, str] = knob(
@@ -255,12 +254,11 @@ class AgentSettings(RunKnobs, Pace, Spending):
     gamma: int = knob(2, **within(0, MAX_LIFETIME), help="Hops that messages of this agent live.")
     rounds: int | None = knob(
         None,
-        reads="int",
         **within(1, MAX_TRIAL),
         help="Pulls to make.  [default: as many as the environment allows]",
     )
     lies: bool = knob(False, help="Lie as --attack says; for testbeds.")
-    incarnation: int | None = knob(None, flag="", reads="int")
+    incarnation: int | None = knob(None, flag="")
     """None: the environment counts how often this agent came back."""
     insecure: bool = knob(False, help="Listen beyond this machine although links are not encrypted.")
     state: str | None = knob(None, metavar="DIR", help="Keep the ledger and all that must survive a restart here.")
@@ -314,6 +312,11 @@ def ordered(settings: type, order: Order = ()) -> list[Field[Any]]:
         group = [each] if isinstance(each, str) else [one.name for one in fields(each) if one.name not in named]
         names += [name for name in group if name not in names]
     return [every[name] for name in names]
+
+
+def as_typed(value: Any) -> str:
+    """A value as it is typed after its flag."""
+    return ",".join(f"{key}={each}" for key, each in value.items()) if isinstance(value, Mapping) else str(value)
 
 
 def _plain(settings: TestbedSettings | AgentSettings) -> dict[str, Any]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from agentd.core.estimate import ESTIMATORS
-from agentd.core.policy import ALGORITHMS, RULES
+from agentd.core.policy.knobs import about, flag_of
 from agentd.errors import ConfigurationError
-from agentd.settings import NOISES, REWARDS, TestbedSettings
+from agentd.settings import TestbedSettings, ordered
 
 F = TypeVar("F", bound=Callable[..., Any])
+Option = Callable[[Any], Any]
+"""A decorator of click's."""
 
 FROM_ENVIRONMENT = {"auto_envvar_prefix": "AGENTD", "help_option_names": ["-h", "--help"], "max_content_width": 110}
 """Context settings of a verb whose flags may also come as AGENTD_… variables."""
@@ -63,6 +65,26 @@ class Assignments(click.ParamType):  # type: ignore[type-arg]
         return int(agent), name
 
 
+class Peers(click.ParamType):  # type: ignore[type-arg]
+    """`1=tcp://gate-1:7001,2=tcp://gate-2:7002`."""
+
+    name = "ID=ADDRESS,…"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[int, str]:
+        """Read it."""
+        if isinstance(value, dict):
+            return {int(peer): str(address) for peer, address in value.items()}
+        peers: dict[int, str] = {}
+        for item in filter(None, str(value).split(",")):
+            peer, found, address = item.partition("=")
+            if not found or not peer.isascii() or not peer.isdigit():
+                self.fail(f"{item!r} is not of the form 1=tcp://gate-1:7001", param, ctx)
+            if int(peer) in peers:
+                self.fail(f"agent {peer} is named twice", param, ctx)
+            peers[int(peer)] = address
+        return peers
+
+
 def read_config(ctx: click.Context, _param: click.Parameter, path: str | None) -> str | None:
     """Let a TOML file provide defaults: one key per long flag, dashes or underscores."""
     if path is None:
@@ -104,149 +126,77 @@ config_option = click.option(
     help="TOML file with one key per flag; flags and AGENTD_… variables win over it.",
 )
 
-_DEFAULT = TestbedSettings()
+_FORMS: dict[str, dict[str, Any]] = {
+    "int": {"type": int},
+    "float": {"type": float},
+    "bool": {"is_flag": True},
+    "str": {},
+    "numbers": {"type": Numbers()},
+    "range": {"type": Range()},
+    "assignments": {"type": Assignments(), "multiple": True},
+    "peers": {"type": Peers(), "default": ""},
+}
+"""How the text of a flag becomes a value, by what the field of the settings says about it."""
 
-_TESTBED_OPTIONS = (
-    click.option("--agents", type=int, default=_DEFAULT.agents, show_default=True, help="Number of agents, M."),
-    click.option(
-        "--edge-probability",
-        type=float,
-        default=_DEFAULT.edge_probability,
-        show_default=True,
-        help="Edge probability of the Erdős–Rényi graph; it is redrawn until it is connected.",
-    ),
-    click.option("--topology", metavar="FILE", help="Graph file (.edges, .json, .graphml) instead of a drawn graph."),
-    click.option(
-        "--algorithm",
-        type=click.Choice(list(ALGORITHMS)),
-        default=_DEFAULT.algorithm,
-        show_default=True,
-        help="What the agents run.",
-    ),
-    click.option(
-        "--policy",
-        "policies",
-        type=Assignments(),
-        multiple=True,
-        envvar="AGENTD_POLICY",
-        help="Another algorithm for one agent, as in 3=ucb1; may be repeated.",
-    ),
-    click.option("--rounds", type=int, default=_DEFAULT.rounds, show_default=True, help="Pulls of each agent, T."),
-    click.option(
-        "--gamma",
-        metavar="INT|half|full",
-        default=_DEFAULT.gamma,
-        show_default=True,
-        help="Hops a message lives: a number, or half or full of the graph's diameter.",
-    ),
-    click.option("--arms", type=Numbers(), default=None, help="Means of the arms, as in 0.9,0.8,0.5."),
-    click.option(
-        "--random-arms",
-        type=int,
-        default=_DEFAULT.random_arms,
-        show_default=True,
-        help="Draw the means of this many arms instead.",
-    ),
-    click.option(
-        "--arm-range",
-        type=Range(),
-        default=",".join(f"{end:g}" for end in _DEFAULT.arm_range),
-        show_default=True,
-        help="Where the means of random arms are drawn from.",
-    ),
-    click.option(
-        "--reward",
-        type=click.Choice(REWARDS),
-        default=_DEFAULT.reward,
-        show_default=True,
-        help="How rewards are distributed around the mean.",
-    ),
-    click.option(
-        "--epsilon",
-        type=float,
-        default=_DEFAULT.epsilon,
-        show_default=True,
-        help="sealed: the ε of each reward, whatever is observed for however long. Elsewhere the paper's nominal ε, "
-        "which is a rate; the summary reports the ε that was really spent.",
-    ),
-    click.option(
-        "--v", type=float, default=_DEFAULT.v, show_default=True, help="The paper's v in (1, 1.5): noise per release."
-    ),
-    click.option(
-        "--sigma",
-        type=float,
-        default=_DEFAULT.sigma,
-        show_default=True,
-        help="Standard deviation of rewards that byzantine-ucb assumes.",
-    ),
-    click.option(
-        "--estimator",
-        type=click.Choice(list(ESTIMATORS)),
-        default=_DEFAULT.estimator,
-        show_default=True,
-        help="The robust mean of byzantine-ucb.",
-    ),
-    click.option(
-        "--rule",
-        type=click.Choice(RULES),
-        default=_DEFAULT.rule,
-        show_default=True,
-        help="How sealed chooses an arm from what was released: by a draw around each mean, or by an upper bound.",
-    ),
-    click.option(
-        "--refresh",
-        type=int,
-        default=_DEFAULT.refresh,
-        show_default=True,
-        help="Rounds without a message after which sealed repeats one, so that a lost one is made good.",
-    ),
-    click.option(
-        "--noise",
-        type=click.Choice(NOISES),
-        default=_DEFAULT.noise,
-        show_default=True,
-        help="Where agents that are processes take their noise from; opendp needs the extra of that name.",
-    ),
-    click.option(
-        "--byzantine",
-        type=int,
-        default=_DEFAULT.byzantine,
-        show_default=True,
-        help="How many agents lie (seeded choice).",
-    ),
-    click.option(
-        "--contamination",
-        type=float,
-        default=_DEFAULT.contamination,
-        show_default=True,
-        help="How often a liar lies, and what byzantine-ucb prepares for.",
-    ),
-    click.option(
-        "--attack",
-        default=_DEFAULT.attack,
-        show_default=True,
-        help="What liars say: worst, uniform, bernoulli[:p], point[:x]; relay-… corrupts what they forward instead.",
-    ),
-    click.option(
-        "--seed",
-        type=int,
-        help="Make the run reproducible (and not private: whoever knows the seed knows the noise).",
-    ),
-    click.option("--run-dir", metavar="DIR", help="Where to write the run; must be new or empty.  [default: runs/…]"),
-    config_option,
-)
+
+def option(one: Field[Any], *, testbed: bool = False, **changes: Any) -> Option:
+    """The flag of a field, as the help pages of testbeds have it or that of one agent."""
+    said = about(one)
+    how = dict(_FORMS[said.reads or str(one.type).removesuffix(" | None")])
+    if said.choices:
+        how["type"] = click.Choice(list(said.choices))
+    if one.default is MISSING:
+        how["required"] = one.default_factory is MISSING
+    elif one.default is not None and one.default is not False and one.default != ():
+        how |= {"default": _as_typed_default(one.default), "show_default": True}
+    how["help"] = said.testbed_help if testbed and said.testbed_help is not None else said.help
+    return click.option(flag_of(one), _parameter(one) if testbed else one.name, metavar=said.metavar, **(how | changes))
+
+
+def in_order(options: Sequence[Option]) -> Option:
+    """Several options as one decorator."""
+
+    def decorate(command: F) -> F:
+        for each in reversed(options):
+            command = each(command)
+        return command
+
+    return decorate
+
+
+def group_options(group: type, **changes: Mapping[str, Any]) -> Option:
+    """The flags of a group of knobs on a page of testbeds; `taken` finds their values again."""
+    return in_order([option(one, testbed=True, **changes.get(one.name, {})) for one in fields(group)])
+
+
+def taken(group: type, flags: dict[str, Any]) -> dict[str, Any]:
+    """The values of a group of knobs, taken out of the flags of a page of testbeds."""
+    return {one.name: flags.pop(_parameter(one)) for one in fields(group)}
 
 
 def testbed_options(command: F) -> F:
     """The flags that `up` and `simulate` share; the command receives them as keyword arguments."""
-    for option in reversed(_TESTBED_OPTIONS):
-        command = option(command)
-    return command
+    run_dir = click.option(
+        "--run-dir", metavar="DIR", help="Where to write the run; must be new or empty.  [default: runs/…]"
+    )
+    decorate = in_order([*(option(one, testbed=True) for one in ordered(TestbedSettings)), run_dir, config_option])
+    decorated: F = decorate(command)
+    return decorated
 
 
 def testbed_settings(**flags: Any) -> TestbedSettings:
     """Validated settings from the flags of `testbed_options`."""
-    flags["policies"] = dict(flags["policies"])
-    flags["arms"] = tuple(flags["arms"] or ())
-    flags["arm_range"] = tuple(flags["arm_range"])
-    return TestbedSettings(**flags)
+    values = taken(TestbedSettings, flags)
+    values["policies"] = dict(values["policies"])
+    values["arms"] = tuple(values["arms"] or ())
+    values["arm_range"] = tuple(values["arm_range"])
+    return TestbedSettings(**values, **flags)
+
+
+def _parameter(one: Field[Any]) -> str:
+    """What a verb of testbeds receives a flag as: named like the flag, and so is the variable."""
+    return flag_of(one).removeprefix("--").replace("-", "_")
+
+
+def _as_typed_default(default: Any) -> Any:
+    return ",".join(f"{end:g}" for end in default) if isinstance(default, tuple) else default

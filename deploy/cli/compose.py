@@ -7,16 +7,16 @@ from typing import Any
 
 import click
 
-from agentd.cli.options import FROM_ENVIRONMENT, testbed_options, testbed_settings
+from agentd.cli.options import FROM_ENVIRONMENT, taken, testbed_options, testbed_settings
 from agentd.errors import SettingsError
 from agentd.run.scenario import make_scenario
 from agentd.run.summary import banner
+from agentd.settings import Pace
 from deploy.cli.testbed import plan_options
 from deploy.containers.compose_document import Housing, compose_document, subnet_for
 from deploy.containers.containers import user_inside
 from deploy.containers.prepare import DEFAULT_IMAGE, part_for_containers, plan_for_containers, read_subnet
 from deploy.containers.stack_document import stack_document
-from deploy.plan.plan import Pace
 from deploy.plan.yaml_text import with_common_part
 
 _START = {
@@ -33,10 +33,6 @@ _START = {
 @click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="JSON, which compose reads as well.")
 def compose(
     *,
-    clock: str,
-    interval: float,
-    round_timeout: float,
-    ready_timeout: float,
     image: str | None,
     subnet: str | None,
     user: str | None,
@@ -53,8 +49,8 @@ def compose(
     Its first lines say how to start it. Results go to --run-dir, by default ./run beside the file. Nothing here needs
     Docker; the image comes from agentd image build.
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
+    pace = Pace(**taken(Pace, flags))
     scenario = make_scenario(testbed_settings(**flags))
-    pace = Pace(clock=clock, interval_s=interval, round_timeout_s=round_timeout, ready_timeout_s=ready_timeout)
     plan = plan_for_containers(scenario, pace)
     housing = Housing(
         image=image or DEFAULT_IMAGE,

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import click
 
 from agentd import __version__
-from agentd.cli.options import FROM_ENVIRONMENT, testbed_options, testbed_settings
+from agentd.cli.options import FROM_ENVIRONMENT, group_options, taken, testbed_options, testbed_settings
+from agentd.core.policy.knobs import about
 from agentd.errors import SettingsError
 from agentd.run.scenario import make_scenario
 from agentd.run.summary import NOT_PRIVATE
-from agentd.settings import CLOCKS
+from agentd.settings import Pace
 from deploy.kubernetes.manifests import NO_STORAGE, WORKLOADS, Cluster, kubernetes_manifests
-from deploy.plan.plan import RUN_BYTES, Pace, make_plan
+from deploy.plan.plan import RUN_BYTES, make_plan
 from deploy.plan.yaml_text import to_yaml_stream
 
-_PACE = Pace(ready_timeout_s=300.0)
-"""Patient: pods may wait for an image, or for a machine to run on."""
+_PACE_PAGE: dict[str, dict[str, Any]] = {
+    **{one.name: {"help": about(one).help} for one in fields(Pace)},
+    "ready_timeout_s": {"default": 300.0, "help": "Longest wait for neighbours at the start."},
+}
+"""Short, and patient: pods may wait for an image, or for a machine to run on."""
 _ANY_PORT = 1024
 
 
@@ -53,18 +58,7 @@ def manifests() -> None:
     help="Size of a volume per agent for its ledger and state; none: they are gone with the pod.",
 )
 @click.option("--network-policy/--no-network-policy", default=True, show_default=True, help="Keep other pods out.")
-@click.option("--clock", type=click.Choice(CLOCKS), default=_PACE.clock, show_default=True, help="Rounds, or own pace.")
-@click.option("--interval", type=float, default=_PACE.interval_s, show_default=True, help="Own pace: seconds per pull.")
-@click.option(
-    "--round-timeout", type=float, default=_PACE.round_timeout_s, show_default=True, help="Longest wait for a round."
-)
-@click.option(
-    "--ready-timeout",
-    type=float,
-    default=_PACE.ready_timeout_s,
-    show_default=True,
-    help="Longest wait for neighbours at the start.",
-)
+@group_options(Pace, **_PACE_PAGE)
 @click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="One List as JSON instead of YAML.")
 def kubernetes(
     *,
@@ -75,10 +69,6 @@ def kubernetes(
     storage: str,
     agent_storage: str,
     network_policy: bool,
-    clock: str,
-    interval: float,
-    round_timeout: float,
-    ready_timeout: float,
     as_json: bool,
     run_dir: str | None,
     **flags: Any,
@@ -104,8 +94,8 @@ def kubernetes(
         workload=workload,
         network_policy=network_policy,
     )
+    pace = Pace(**taken(Pace, flags))
     scenario = make_scenario(testbed_settings(**flags))
-    pace = Pace(clock=clock, interval_s=interval, round_timeout_s=round_timeout, ready_timeout_s=ready_timeout)
     plan = make_plan(scenario, run=bytes(RUN_BYTES), base_port=_ANY_PORT, run_dir=Path(), pace=pace)
     objects = kubernetes_manifests(plan, scenario, cluster)
     if scenario.reproducible:

@@ -11,14 +11,15 @@ from typing import Any, TypeVar
 
 import click
 
-from agentd.cli.options import FROM_ENVIRONMENT, testbed_options, testbed_settings
+from agentd.cli.options import FROM_ENVIRONMENT, group_options, taken, testbed_options, testbed_settings
 from agentd.core.policy import ALGORITHMS
+from agentd.core.policy.knobs import values_of
 from agentd.errors import SettingsError
 from agentd.run.directory import finite
 from agentd.run.scenario import Scenario, make_scenario
 from agentd.run.summary import banner, table
-from agentd.settings import CLOCKS, ON_BUDGET
-from deploy.plan.plan import Keep, Pace
+from agentd.settings import Pace, Spending
+from deploy.plan.plan import Keep
 from deploy.testbed import description as reading
 from deploy.testbed import merged_logs as log_lines
 from deploy.testbed import registry
@@ -33,7 +34,6 @@ from deploy.testbed.supervisor import LOG
 F = TypeVar("F", bound=Callable[..., Any])
 
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
-_PACE = Pace()
 _json_option = click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Machine-readable.")
 _testbed_argument = click.argument("run_dir", required=False)
 
@@ -56,14 +56,7 @@ _UP_OPTIONS = (
         default=None,
         help="Keep the agents' ledgers and state in the run directory.  [default: yes, unless --seed]",
     ),
-    click.option("--epsilon-budget", type=float, help="The true ε that one reward of an agent may be exposed to."),
-    click.option(
-        "--on-budget",
-        type=click.Choice(ON_BUDGET),
-        default="listen",
-        show_default=True,
-        help="What an agent does when its budget is spent.",
-    ),
+    group_options(Spending),
     click.option(
         "--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Print nothing but the summary, as JSON."
     ),
@@ -74,34 +67,7 @@ _PLAN_OPTIONS = (
         "--image", metavar="NAME", help="Of the containers; see agentd image build.  [default: agentd:VERSION]"
     ),
     click.option("--subnet", metavar="CIDR", help="Of the containers' network.  [default: one that is free]"),
-    click.option(
-        "--clock",
-        type=click.Choice(CLOCKS),
-        default=_PACE.clock,
-        show_default=True,
-        help="Rounds in step with the neighbours, or each agent on its own.",
-    ),
-    click.option(
-        "--interval",
-        type=float,
-        default=_PACE.interval_s,
-        show_default=True,
-        help="Seconds between pulls with --clock free.",
-    ),
-    click.option(
-        "--round-timeout",
-        type=float,
-        default=_PACE.round_timeout_s,
-        show_default=True,
-        help="Seconds a round waits for a neighbour before it goes on without it.",
-    ),
-    click.option(
-        "--ready-timeout",
-        type=float,
-        default=_PACE.ready_timeout_s,
-        show_default=True,
-        help="Seconds to wait for neighbours and the environment at the start.",
-    ),
+    group_options(Pace),
 )
 
 
@@ -132,13 +98,7 @@ def up(
     subnet: str | None,
     detach: bool,
     base_port: int | None,
-    clock: str,
-    interval: float,
-    round_timeout: float,
-    ready_timeout: float,
     state: bool | None,
-    epsilon_budget: float | None,
-    on_budget: str,
     as_json: bool,
     run_dir: str | None,
     **flags: Any,
@@ -152,9 +112,9 @@ def up(
 
     Ctrl-C stops everything and leaves the run directory complete. Exit codes: 0 done, 1 agents failed, 130 interrupted.
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
+    pace, spending = Pace(**taken(Pace, flags)), Spending(**taken(Spending, flags))
     scenario = make_scenario(testbed_settings(**flags))
-    pace = Pace(clock=clock, interval_s=interval, round_timeout_s=round_timeout, ready_timeout_s=ready_timeout)
-    keep = _keep(scenario, state, epsilon_budget, on_budget)
+    keep = _keep(scenario, state, spending)
     if runtime == RUNTIME:
         _refuse("--runtime local", image=image, subnet=subnet)
         prepared = prepare(scenario, run_dir=run_dir, base_port=base_port, pace=pace, keep=keep)
@@ -170,14 +130,14 @@ def up(
     ctx.exit(_say_result(prepared, result, as_json=as_json))
 
 
-def _keep(scenario: Scenario, state: bool | None, epsilon_budget: float | None, on_budget: str) -> Keep:
+def _keep(scenario: Scenario, state: bool | None, spending: Spending) -> Keep:
     """What the agents write down; a seeded run has no privacy to keep a ledger of, and the disk costs time."""
     spec = scenario.spec
     noised = any(ALGORITHMS[spec.algorithm_of(agent)].noised for agent in range(scenario.graph.nodes))
-    if epsilon_budget is not None and not noised:
+    if spending.epsilon_budget is not None and not noised:
         raise SettingsError(f"--epsilon-budget: {scenario.settings.algorithm} adds no noise; no budget bounds it")
     keeps = scenario.settings.seed is None if state is None else state
-    return Keep(state=keeps, epsilon_budget=epsilon_budget, on_budget=on_budget)
+    return Keep(state=keeps, **values_of(Spending, spending))
 
 
 def _refuse(where: str, **flags: object) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from agentd.errors import ConfigurationError, SettingsError
 from agentd.run.scenario import Scenario
+from agentd.settings import Pace
 from deploy.containers import compose as compose_up
 from deploy.containers import containers, swarm
 from deploy.containers.compose import ComposeLauncher
@@ -28,7 +29,7 @@ from deploy.containers.stack_document import stack_document
 from deploy.containers.swarm import StackLauncher, require_swarm
 from deploy.local import preflight
 from deploy.local.children import EnvironmentPart
-from deploy.plan.plan import Keep, Pace, Plan, lay_out, state_name
+from deploy.plan.plan import Keep, Plan, lay_out, state_name
 from deploy.plan.ports import Reservation
 from deploy.plan.yaml_text import with_common_part
 from deploy.testbed.prepared import Prepared, new_directory, run_of, write_plan

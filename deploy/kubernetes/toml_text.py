@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from typing import Any
 
+from agentd.core.policy.knobs import flag_of
 from agentd.run.scenario import Scenario
-from agentd.settings import AgentSettings
-
-_FLAGS = {"interval_s": "interval", "round_timeout_s": "round-timeout", "ready_timeout_s": "ready-timeout"}
-"""Fields whose flag has another name, for the unit that the field names."""
+from agentd.settings import AgentSettings, as_typed, ordered
 
 
 def agent_toml(agent: AgentSettings) -> str:
     """What `agentd --config FILE` reads as these settings."""
-    values = {field.name: getattr(agent, field.name) for field in fields(agent)}
-    values["peers"] = ",".join(f"{peer}={address}" for peer, address in agent.peers.items())
-    return _toml({_FLAGS.get(name, name.replace("_", "-")): value for name, value in values.items()})
+    values = {flag_of(one).removeprefix("--"): getattr(agent, one.name) for one in ordered(AgentSettings)}
+    return _toml(values | {"peers": as_typed(agent.peers)})
 
 
 def environment_toml(scenario: Scenario, *, listen: str, run_dir: str) -> str:

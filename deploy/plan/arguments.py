@@ -6,18 +6,17 @@ What equals its default is left out, so that a person reads only what matters.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import Field
 from typing import Any
 
-from agentd.settings import AgentSettings
+from agentd.core.policy.knobs import flag_of
+from agentd.settings import AgentSettings, as_typed, ordered
 from deploy.local.children import EnvironmentPart
-
-_DEFAULTS = {field.name: field.default for field in fields(AgentSettings)}
 
 
 def agent_arguments(settings: AgentSettings) -> list[str]:
     """The words after `agentd` that run this agent."""
-    return ["agent", *(word for name in _DEFAULTS for word in _words(name, getattr(settings, name)))]
+    return ["agent", *(word for one in ordered(AgentSettings) for word in _words(one, getattr(settings, one.name)))]
 
 
 def environment_arguments(part: EnvironmentPart, *, listen: str, run_dir: str, seed: int | None) -> list[str]:
@@ -42,16 +41,8 @@ def environment_arguments(part: EnvironmentPart, *, listen: str, run_dir: str, s
     return [*words, f"--seed={seed}"] if seed is not None else words
 
 
-def _words(name: str, value: Any) -> Iterator[str]:
-    if name == "peers":
-        if value:
-            yield f"--peers={','.join(f'{peer}={address}' for peer, address in value.items())}"
-    elif value is True:
-        yield _flag(name)
-    elif value is not None and value is not False and value != _DEFAULTS[name]:
-        yield f"{_flag(name)}={value}"
-
-
-def _flag(name: str) -> str:
-    """The flag of a field; units are in the names of fields and not in those of flags."""
-    return f"--{name.removesuffix('_s').replace('_', '-')}"
+def _words(one: Field[Any], value: Any) -> Iterator[str]:
+    if value is True:
+        yield flag_of(one)
+    elif value is not None and value is not False and value not in ({}, one.default):
+        yield f"{flag_of(one)}={as_typed(value)}"

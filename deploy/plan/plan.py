@@ -6,32 +6,21 @@ Pure: the same arguments give the same plan. What is random (the run's id, where
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from agentd.core.policy import ALGORITHMS
+from agentd.core.policy.knobs import values_of
 from agentd.errors import SettingsError
 from agentd.run.scenario import Scenario
-from agentd.settings import AgentSettings
+from agentd.settings import AgentSettings, Pace, RunKnobs, Spending
 
 HOST = "127.0.0.1"
 RUN_BYTES = 8
 LAST_PORT = 65_535
 LINK_FAULTS = "chaos/links.json"
 """Where agents look for faults to inject into their links; in a directory of its own, which containers can mount."""
-
-_AGENT_DEFAULTS = AgentSettings(id=0, listen=f"tcp://{HOST}:1", environment=f"tcp://{HOST}:2")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """How the agents of a testbed keep time."""
-
-    clock: str = _AGENT_DEFAULTS.clock
-    interval_s: float = _AGENT_DEFAULTS.interval_s
-    round_timeout_s: float = _AGENT_DEFAULTS.round_timeout_s
-    ready_timeout_s: float = _AGENT_DEFAULTS.ready_timeout_s
 
 
 class Places(Protocol):
@@ -91,14 +80,12 @@ class Loopback:
         return str(self.run_dir / name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Keep:
+@dataclass(frozen=True, kw_only=True)
+class Keep(Spending):
     """What the agents of a testbed write down, and how much they may spend."""
 
     state: bool = False
     """Whether agents that release noised values keep their state; they then survive being killed."""
-    epsilon_budget: float | None = None
-    on_budget: str = _AGENT_DEFAULTS.on_budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +122,7 @@ class Plan:
             "run": self.run.hex(),
             "base_port": self.base_port,
             "environment": self.environment,
-            "agents": [_plain(agent) for agent in self.agents],
+            "agents": [agent.to_json() for agent in self.agents],
         }
 
 
@@ -190,43 +177,25 @@ def state_name(agent: int) -> str:
 def _agent(scenario: Scenario, own: int, places: Places, pace: Pace, keep: Keep) -> AgentSettings:
     settings, spec = scenario.settings, scenario.spec
     noised = ALGORITHMS[spec.algorithm_of(own)].noised
-    return AgentSettings(
-        id=own,
-        listen=places.listen(own),
-        environment=places.environment,
-        peers={peer: places.address(peer) for peer in scenario.graph.neighbours(own)},
-        algorithm=spec.algorithm_of(own),
-        gamma=spec.gamma,
-        rounds=spec.rounds,
-        epsilon=settings.epsilon,
-        v=settings.v,
-        sigma=settings.sigma,
-        estimator=settings.estimator,
-        rule=settings.rule,
-        refresh=settings.refresh,
-        noise=settings.noise,
-        contamination=settings.contamination,
-        lies=own in spec.liars,
-        attack=settings.attack,
-        seed=settings.seed,  # not spec.seed: only an operator's own choice makes noise reproducible
-        clock=pace.clock,
-        interval_s=pace.interval_s,
-        round_timeout_s=pace.round_timeout_s,
-        ready_timeout_s=pace.ready_timeout_s,
-        insecure=places.insecure,
-        log_file=places.inside(log_name(own)),
-        faults_file=places.inside(LINK_FAULTS),
-        state=places.inside(state_name(own)) if keep.state and noised else None,
-        epsilon_budget=keep.epsilon_budget if noised else None,
-        on_budget=keep.on_budget,
-    )
+    # The seed is the settings' and not spec.seed: only an operator's own choice makes noise reproducible.
+    told = {**values_of(RunKnobs, settings), **values_of(Pace, pace), **values_of(Spending, keep)}
+    of_its_own = {
+        "id": own,
+        "listen": places.listen(own),
+        "environment": places.environment,
+        "peers": {peer: places.address(peer) for peer in scenario.graph.neighbours(own)},
+        "algorithm": spec.algorithm_of(own),
+        "gamma": spec.gamma,
+        "rounds": spec.rounds,
+        "lies": own in spec.liars,
+        "insecure": places.insecure,
+        "log_file": places.inside(log_name(own)),
+        "faults_file": places.inside(LINK_FAULTS),
+        "state": places.inside(state_name(own)) if keep.state and noised else None,
+        "epsilon_budget": keep.epsilon_budget if noised else None,
+    }
+    return AgentSettings(**(told | of_its_own))
 
 
 def _address(port: int) -> str:
     return f"tcp://{HOST}:{port}"
-
-
-def _plain(agent: AgentSettings) -> dict[str, Any]:
-    plain = asdict(agent)
-    plain["peers"] = {str(peer): address for peer, address in agent.peers.items()}
-    return plain

@@ -13,10 +13,11 @@ from typing import Any
 from agentd.run.directory import RunDirectory
 from agentd.run.scenario import Scenario
 from agentd.run.summary import manifest
+from agentd.settings import Pace
 from deploy.local import preflight
 from deploy.local.children import EnvironmentPart
 from deploy.local.local_processes import Crew as LocalCrew
-from deploy.plan.plan import LINK_FAULTS, RUN_BYTES, Keep, Pace, Plan, make_plan, run_of_seed
+from deploy.plan.plan import LINK_FAULTS, RUN_BYTES, Keep, Plan, make_plan, run_of_seed
 from deploy.plan.ports import Reservation, reserve
 from deploy.testbed import registry
 from deploy.testbed.lifecycle import grace_for

@@ -20,13 +20,12 @@ from evidence import until
 from running_testbeds import CONTRACT, PATIENCE_S, PATIENT, agentd, agentd_json, read_json, start
 
 from agentd.run.scenario import make_scenario
-from agentd.settings import TestbedSettings
+from agentd.settings import Pace, TestbedSettings
 from deploy.containers import containers
 from deploy.containers.containers import ids_of, networks_of, user_inside
 from deploy.containers.docker import Docker, find_composes
 from deploy.containers.prepare import prepare_containers
 from deploy.containers.swarm import INIT
-from deploy.plan.plan import Pace
 from deploy.testbed.control import kill_agent, restart_agent
 from deploy.testbed.display import Nothing
 from deploy.testbed.prepared import carry_out

@@ -17,9 +17,8 @@ from evidence import until
 from running_testbeds import CONTRACT, PATIENCE_S, PATIENT, agentd, agentd_json, nothing_runs, pids_of, read_json, start
 
 from agentd.run.scenario import make_scenario
-from agentd.settings import TestbedSettings
+from agentd.settings import Pace, TestbedSettings
 from deploy.plan import ports
-from deploy.plan.plan import Pace
 from deploy.plan.ports import reserve
 from deploy.testbed.control import kill_agent, restart_agent
 from deploy.testbed.display import Nothing

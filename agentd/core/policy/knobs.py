@@ -35,7 +35,7 @@ class Knob:
     """None: named after the field; empty: there is none."""
     metavar: str | None = None
     reads: str = ""
-    """How the text of a flag is read: int, float, bool, or the name of a form; empty: as the default's type."""
+    """The form of a flag's text; empty: the field's type."""
     choices: Collection[str] = ()
     known_as: str = ""
     """What a choice is called where an unknown one is refused; empty: the flag is."""
@@ -169,7 +169,6 @@ class Budget:
 
     epsilon_budget: float | None = knob(
         None,
-        reads="float",
         fits=lambda value: 0.0 < value < math.inf,
         must="be positive and finite",
         help="Release nothing that would expose a reward to more than this true ε.",

@@ -17,12 +17,12 @@ from agentd.cli.env import env, environment_settings
 from agentd.errors import ConfigurationError, SettingsError
 from agentd.run.arms import Arms
 from agentd.run.scenario import Scenario, make_scenario
-from agentd.settings import AgentSettings, TestbedSettings
+from agentd.settings import AgentSettings, Pace, TestbedSettings
 from deploy.containers.compose_document import MOST_AGENTS, Housing, compose_document, subnet_for
 from deploy.containers.prepare import part_for_containers, plan_for_containers, read_subnet
 from deploy.containers.stack_document import only, stack_document
 from deploy.plan.arguments import agent_arguments, environment_arguments
-from deploy.plan.plan import Keep, Pace
+from deploy.plan.plan import Keep
 from deploy.plan.yaml_text import to_yaml, with_common_part
 
 EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples"

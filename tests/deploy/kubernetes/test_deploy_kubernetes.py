@@ -18,10 +18,10 @@ from agentd.cli.env import env as env_command
 from agentd.cli.env import environment_settings
 from agentd.errors import SettingsError
 from agentd.run.scenario import Scenario, make_scenario
-from agentd.settings import AgentSettings, TestbedSettings
+from agentd.settings import AgentSettings, Pace, TestbedSettings
 from deploy.kubernetes import manifests as kubernetes
 from deploy.kubernetes.manifests import Cluster, Manifest, kubernetes_manifests
-from deploy.plan.plan import Pace, make_plan
+from deploy.plan.plan import make_plan
 from deploy.plan.yaml_text import to_yaml_stream
 
 ARGS = ["manifests", "kubernetes", "--agents", "5", "--edge-probability", "0.6", "--seed", "3"]

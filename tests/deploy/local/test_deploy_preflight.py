@@ -10,10 +10,10 @@ import pytest
 
 from agentd.errors import ConfigurationError
 from agentd.run.scenario import make_scenario
-from agentd.settings import TestbedSettings
+from agentd.settings import Pace, TestbedSettings
 from deploy.local import cgroups, preflight
 from deploy.local.preflight import Limit, Needs, Room, needs_of, room_left, shortages
-from deploy.plan.plan import Pace, Plan, make_plan
+from deploy.plan.plan import Plan, make_plan
 
 NEEDS = Needs(agents=200, files=900, files_of="an agent with 32 neighbours", threads=612, megabytes=16 * 200 + 100)
 PLENTY = Room(

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from agentd.errors import SettingsError
 from agentd.run.scenario import Scenario, make_scenario
-from agentd.settings import TestbedSettings
-from deploy.plan.plan import Keep, Pace, Plan, make_plan, port_count, run_of_seed
+from agentd.settings import Pace, TestbedSettings
+from deploy.plan.plan import Keep, Plan, make_plan, port_count, run_of_seed
 
 RUN = bytes(range(8))
 

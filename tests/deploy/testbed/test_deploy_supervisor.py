@@ -15,10 +15,9 @@ from evidence import until
 
 from agentd.errors import AgentdError
 from agentd.run.scenario import make_scenario
-from agentd.settings import TestbedSettings
+from agentd.settings import Pace, TestbedSettings
 from deploy.local.children import STDERR
 from deploy.local.local_processes import Crew
-from deploy.plan.plan import Pace
 from deploy.testbed import registry
 from deploy.testbed.control import ask
 from deploy.testbed.lifecycle import Lost, Phase
