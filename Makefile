@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS := 1
 WORKERS ?= $(shell echo $$((1 + $$(nproc))))
 # What needs no process, no container and no socket.
 PURE := $(addprefix tests/,core wire topology properties scenarios simulate experiment plot run test_architecture.py test_architecture_page.py test_settings.py) \
-	$(addprefix tests/environment/test_,bandit.py)
+	$(addprefix tests/environment/test_,shared_bandit.py)
 
 .PHONY: demo quick test test-long lint format bench clean help
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
-from agentd.environment.bandit import Bandit
 from agentd.environment.router import Router
+from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.sparing import Sparing
 from agentd.environment.status import Speed, Tallies, status_of
 from agentd.environment.store import Store
@@ -30,7 +30,7 @@ _STATUS_SHARE = 0.05  # with thousands of agents status.json is written less oft
 class Ending:
     """What an environment knows at its end."""
 
-    bandit: Bandit
+    bandit: SharedBandit
     status: dict[str, Any]
     wall_s: float
     """Since the service started; a run that was taken up again is older."""
@@ -39,7 +39,7 @@ class Ending:
 class Desk:
     """Carries requests to the bandit and its replies back."""
 
-    def __init__(self, bandit: Bandit, router: Router, store: Store | None, log: FilteringBoundLogger) -> None:
+    def __init__(self, bandit: SharedBandit, router: Router, store: Store | None, log: FilteringBoundLogger) -> None:
         self.bandit = bandit
         self.tallies = Tallies()
         self._router = router

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from agentd.environment.bandit import Bandit, Counted
+from agentd.environment.shared_bandit import Counted, SharedBandit
 from agentd.errors import AgentdError, ConfigurationError
 from agentd.wire.frame import RUN_BYTES
 
@@ -118,7 +118,7 @@ class Journal:
             raise AgentdError(f"cannot append to {self.path}: {fault.strerror}; make room and start again") from None
 
 
-def replay(journal: Journal, bandit: Bandit) -> int:
+def replay(journal: Journal, bandit: SharedBandit) -> int:
     """Give the bandit all pulls of its journal; returns how many bytes of a torn record were cut off."""
     records, torn = journal.read(bandit.terms.run)
     order = np.argsort(records["agent"], kind="stable")

@@ -1,6 +1,6 @@
 """The environment as a process: settings in, signals and exit code out.
 
-`Bandit` decides every request, `Desk` carries requests and replies, `Store` keeps what must survive; here they are put
+`SharedBandit` decides every request, `Desk` carries requests and replies, `Store` keeps what must survive; here they are put
 together and taken down again.
 """
 
@@ -18,9 +18,9 @@ from pathlib import Path
 import zmq
 from structlog.typing import FilteringBoundLogger
 
-from agentd.environment.bandit import Bandit
 from agentd.environment.desk import Desk, Ending
 from agentd.environment.router import Router
+from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import Store, read_terms
 from agentd.environment.terms import Terms, term_faults
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
@@ -106,11 +106,11 @@ def run_environment(
 
 def open_bandit(
     settings: EnvironmentSettings, store: Store | None, reachable: Callable[[bytes], bool], log: FilteringBoundLogger
-) -> Bandit:
+) -> SharedBandit:
     """The bandit of a new run, or of the run that the directory holds, with all that it knew."""
     stored = read_terms(store.path) if store is not None else None
     terms = settle(settings, stored)
-    bandit = Bandit(terms, reachable, together=settings.together)
+    bandit = SharedBandit(terms, reachable, together=settings.together)
     if store is not None and stored is None:
         store.begin(terms)
     elif store is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentd.environment.bandit import Bandit, Seat
+from agentd.environment.shared_bandit import Seat, SharedBandit
 from agentd.run.regret import RegretLedger
 from agentd.wire.environment import MAX_COUNT, MICRO, Report, write_fields
 
@@ -37,7 +37,9 @@ class Speed:
         return per_s
 
 
-def status_of(bandit: Bandit, tallies: Tallies, *, address: str, pulls_per_s: float, now_s: float) -> dict[str, Any]:
+def status_of(
+    bandit: SharedBandit, tallies: Tallies, *, address: str, pulls_per_s: float, now_s: float
+) -> dict[str, Any]:
     """The content of status.json, apart from when it was written."""
     return {
         "run": bandit.terms.run.hex(),

@@ -17,8 +17,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from agentd.environment.bandit import Bandit, Counted
 from agentd.environment.journal import Journal, replay
+from agentd.environment.shared_bandit import Counted, SharedBandit
 from agentd.environment.status import report_from_json, report_to_json
 from agentd.environment.terms import Terms
 from agentd.errors import AgentdError, ConfigurationError
@@ -60,7 +60,7 @@ class Store:
         about = {"format": 1, "version": version("agentd"), "created": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
         replace_file(self.path / TERMS, json.dumps(about | terms.to_json(), indent=2) + "\n", mode=0o600)
 
-    def take_up(self, bandit: Bandit) -> int:
+    def take_up(self, bandit: SharedBandit) -> int:
         """Give the bandit back what it knew; returns how many bytes of a torn record were cut off."""
         torn = replay(self._journal, bandit)
         try:
@@ -82,7 +82,7 @@ class Store:
         """Write down how the run is doing, and when that was."""
         replace_file(self.path / STATUS, json.dumps({**status, "written": time.time()}) + "\n")
 
-    def write_results(self, bandit: Bandit) -> None:
+    def write_results(self, bandit: SharedBandit) -> None:
         """Pulls, regret and its picture; ValueError if the pulls are too sparse for a table."""
         arm, reward = bandit.matrix()
         directory = RunDirectory(self.path)

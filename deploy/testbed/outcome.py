@@ -17,7 +17,7 @@ from agentd.core.grid import UNIT
 from agentd.core.policy import ALGORITHMS, intend, make_policy
 from agentd.core.privacy.ledger import Ledger
 from agentd.core.privacy.sealing import Weighting
-from agentd.environment.bandit import Bandit
+from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.status import dropped_in_all, epsilon_of, report_from_json
 from agentd.environment.store import FAULTS, REPORTS, Store, read_events, read_terms
 from agentd.errors import AgentdError, StateUnusable
@@ -63,7 +63,7 @@ def rescue_pulls(directory: RunDirectory, scenario: Scenario) -> None:
     if terms is not None:
         store = Store.open(path)
         try:
-            bandit = Bandit(terms, lambda _connection: False)
+            bandit = SharedBandit(terms, lambda _connection: False)
             store.take_up(bandit)
             store.write_results(bandit)
         finally:

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from agentd.cli import env as env_module
 from agentd.cli.env import env, environment_settings, summarise_environment
 from agentd.core.chance import Purpose, stream
-from agentd.environment.bandit import Bandit
 from agentd.environment.desk import Ending
 from agentd.environment.service import EnvironmentSettings, settle
+from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.status import Tallies, status_of
 from agentd.environment.store import Store
 from agentd.errors import SettingsError
@@ -32,7 +32,7 @@ def settings_of(**flags: Any) -> EnvironmentSettings:
 
 def ending_of(settings: EnvironmentSettings, *reports: Report) -> Ending:
     """What the service would hand over after one pull."""
-    bandit = Bandit(settle(settings, None), lambda _connection: True)
+    bandit = SharedBandit(settle(settings, None), lambda _connection: True)
     bandit.answer(b"", Pull(0, 1, 1), 0.0)
     for report in reports:
         bandit.answer(b"", report, 0.0)

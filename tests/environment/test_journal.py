@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentd.environment.bandit import Bandit, Counted
 from agentd.environment.journal import NAME, Journal, replay
+from agentd.environment.shared_bandit import Counted, SharedBandit
 from agentd.environment.terms import Terms
 from agentd.errors import AgentdError, ConfigurationError
 from agentd.run.arms import Arms, uniforms
@@ -25,8 +25,8 @@ ARMS = Arms.fixed((0.9, 0.5))
 HEADER, RECORD = 32, 16
 
 
-def fresh_bandit(rounds: int | None = None) -> Bandit:
-    return Bandit(Terms(run=RUN, seed=7, arms=ARMS, rounds=rounds), lambda _connection: True)
+def fresh_bandit(rounds: int | None = None) -> SharedBandit:
+    return SharedBandit(Terms(run=RUN, seed=7, arms=ARMS, rounds=rounds), lambda _connection: True)
 
 
 def pulls_of(agent: int, arms: list[int], first: int = 1) -> list[Counted]:
@@ -55,7 +55,7 @@ def write(directory: Path, *batches: list[Counted]) -> Path:
     return directory / NAME
 
 
-def replayed(directory: Path) -> tuple[Bandit, int]:
+def replayed(directory: Path) -> tuple[SharedBandit, int]:
     bandit = fresh_bandit()
     with opened(directory) as journal:
         torn = replay(journal, bandit)

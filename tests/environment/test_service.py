@@ -608,7 +608,7 @@ def test_a_run_that_nobody_joined_ends_as_well(tmp_path: Path) -> None:
 
 def test_pulls_too_sparse_for_a_table_are_left_to_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with bench(in_directory(tmp_path)) as b:
-        monkeypatch.setattr("agentd.environment.bandit.LEDGER_LIMIT_PULLS", 0)
+        monkeypatch.setattr("agentd.environment.shared_bandit.LEDGER_LIMIT_PULLS", 0)
         b.desk.finish()
         assert any("no pulls.npz" in entry["event"] for entry in b.log)
     assert not (tmp_path / "pulls.npz").exists()

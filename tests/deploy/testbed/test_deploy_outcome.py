@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agentd.environment.bandit import Bandit
+from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.status import report_to_json
 from agentd.environment.store import Store
 from agentd.environment.terms import Terms
@@ -112,7 +112,7 @@ def test_pulls_are_rescued_from_the_journal_where_the_environment_was_killed(tmp
     terms = Terms(run=RUN, seed=3, arms=scenario.spec.arms, agents=2, rounds=5)
     store = Store.open(tmp_path)
     store.begin(terms)
-    bandit = Bandit(terms, lambda _: True)
+    bandit = SharedBandit(terms, lambda _: True)
     bandit.answer(b"x", Pull(1, 1, 1), 0.0)
     store.record(bandit.take_fresh())
     store.close()

@@ -96,7 +96,7 @@ class Seat:
 
 
 @dataclass(slots=True)
-class Bandit:
+class SharedBandit:
     """The shared bandit: decides on every request and remembers every pull."""
 
     terms: Terms

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentd.core.grid import UNIT
-from agentd.environment import bandit as bandit_module
+from agentd.environment import shared_bandit as bandit_module
 from agentd.environment import terms as terms_module
-from agentd.environment.bandit import GATE_S, Bandit, Dealer
+from agentd.environment.shared_bandit import GATE_S, Dealer, SharedBandit
 from agentd.environment.terms import Terms
 from agentd.errors import SettingsError
 from agentd.run.arms import Arms, uniforms
@@ -37,10 +37,10 @@ SEED = 7
 HOME = b"home"
 
 
-def bandit_of(agents: int | None = 3, rounds: int | None = 5, gone: set[bytes] | None = None) -> Bandit:
+def bandit_of(agents: int | None = 3, rounds: int | None = 5, gone: set[bytes] | None = None) -> SharedBandit:
     away = gone if gone is not None else set()
     terms = Terms(run=RUN, seed=SEED, arms=ARMS, agents=agents, rounds=rounds)
-    return Bandit(terms, lambda connection: connection not in away)
+    return SharedBandit(terms, lambda connection: connection not in away)
 
 
 def reward_of(agent: int, trial: int, arm: int, arms: Arms = ARMS) -> int:
@@ -52,7 +52,7 @@ def code_of(reply: Reply) -> Refusal:
     return reply.code
 
 
-def pull_all(bandit: Bandit, agent: int, arms: list[int]) -> None:
+def pull_all(bandit: SharedBandit, agent: int, arms: list[int]) -> None:
     for trial, arm in enumerate(arms, start=1):
         assert isinstance(bandit.answer(HOME, Pull(agent, trial, arm), 0.0), Reward)
 
@@ -252,7 +252,7 @@ def test_group_regret_is_that_of_the_table() -> None:
     assert bandit.group_regret == pytest.approx(2 * 0.4 + 2 * 0.7)
 
 
-def restored(arm: list[int], reward: list[int], agent: int = 0, agents: int | None = 3) -> Bandit:
+def restored(arm: list[int], reward: list[int], agent: int = 0, agents: int | None = 3) -> SharedBandit:
     bandit = bandit_of(agents=agents)
     bandit.restore(agent, np.array(arm, dtype=np.uint16), np.array(reward, dtype=np.int64))
     return bandit
@@ -416,7 +416,9 @@ def test_repeated_and_reordered_requests_change_nothing(arms: list[int], chance:
 
 
 def test_first_trials_wait_until_every_agent_asks_for_its_own() -> None:
-    bandit = Bandit(Terms(run=RUN, seed=7, arms=ARMS, agents=2, rounds=5), lambda _connection: True, together=True)
+    bandit = SharedBandit(
+        Terms(run=RUN, seed=7, arms=ARMS, agents=2, rounds=5), lambda _connection: True, together=True
+    )
     assert bandit.answer(b"a", Pull(0, 1, 0), 0.0) == Wait(1, 1)
     assert bandit.pulls == 0
     assert isinstance(bandit.answer(b"b", Pull(1, 1, 0), 0.1), Reward)
@@ -424,6 +426,8 @@ def test_first_trials_wait_until_every_agent_asks_for_its_own() -> None:
 
 
 def test_the_run_begins_without_agents_that_stay_away() -> None:
-    bandit = Bandit(Terms(run=RUN, seed=7, arms=ARMS, agents=2, rounds=5), lambda _connection: True, together=True)
+    bandit = SharedBandit(
+        Terms(run=RUN, seed=7, arms=ARMS, agents=2, rounds=5), lambda _connection: True, together=True
+    )
     assert bandit.answer(b"a", Pull(0, 1, 0), 10.0) == Wait(1, 1)
     assert isinstance(bandit.answer(b"a", Pull(0, 1, 0), 10.0 + GATE_S), Reward)
