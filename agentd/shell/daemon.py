@@ -27,8 +27,8 @@ from agentd.core.policy.coins import KeyedCoins
 from agentd.core.terms import Terms
 from agentd.errors import AgentdError, BudgetExhausted, LedgerInDoubt
 from agentd.settings import AgentSettings
-from agentd.shell.bandit import BanditClient, RunOver
 from agentd.shell.drive import Reporter, drive_free, drive_lockstep
+from agentd.shell.environment_client import EnvironmentClient, RunOver
 from agentd.shell.health import PATIENCE, Health
 from agentd.shell.keeping import Keeping, require_up_to_date
 from agentd.shell.link import Link
@@ -74,7 +74,7 @@ async def _run(settings: AgentSettings) -> int:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     context.setsockopt(zmq.MAX_SOCKETS, max(1024, 4 * len(settings.peers) + 64))
     try:
-        bandit = BanditClient(context, settings.environment, log, stop)
+        bandit = EnvironmentClient(context, settings.environment, log, stop)
         await _attend(settings, context, bandit, log, stop, health=health)
     except RunOver as over:  # before we took part in it
         log.info("nothing to do", why=str(over))
@@ -86,7 +86,7 @@ async def _run(settings: AgentSettings) -> int:
 async def _attend(
     settings: AgentSettings,
     context: zmq.Context[zmq.Socket[bytes]],
-    bandit: BanditClient,
+    bandit: EnvironmentClient,
     log: FilteringBoundLogger,
     stop: asyncio.Event,
     *,
@@ -103,7 +103,7 @@ async def _attend(
 async def _attend_keeping(
     settings: AgentSettings,
     context: zmq.Context[zmq.Socket[bytes]],
-    bandit: BanditClient,
+    bandit: EnvironmentClient,
     log: FilteringBoundLogger,
     stop: asyncio.Event,
     *,
@@ -165,7 +165,7 @@ async def _take_part(
     settings: AgentSettings,
     agent: Agent,
     link: Link,
-    bandit: BanditClient,
+    bandit: EnvironmentClient,
     *,
     keeping: Keeping,
     horizon: int,
@@ -198,7 +198,7 @@ async def _take_part(
         raise
 
 
-async def _say_last(bandit: BanditClient, report: Report, log: FilteringBoundLogger) -> None:
+async def _say_last(bandit: EnvironmentClient, report: Report, log: FilteringBoundLogger) -> None:
     try:
         await bandit.last_report(report, LAST_REPORT_S)
     except AgentdError as fault:  # silent, or refused: the run is over for us either way

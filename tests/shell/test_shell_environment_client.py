@@ -13,7 +13,7 @@ from loopback_fixtures import Context
 from structlog.typing import FilteringBoundLogger
 
 from agentd.errors import AgentdError, ConfigurationError, EnvironmentUnreachable
-from agentd.shell.bandit import BanditClient, RunOver
+from agentd.shell.environment_client import EnvironmentClient, RunOver
 from agentd.wire.environment import (
     EnvironmentMessage,
     Hello,
@@ -35,8 +35,8 @@ REPORT = Report(3, 7, 10, 1000, (), 0, True)
 
 @pytest.fixture(autouse=True)
 def _less_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentd.shell.bandit.FIRST_PATIENCE_S", 0.25)
-    monkeypatch.setattr("agentd.shell.bandit.ASK_AGAIN_S", 0.05)
+    monkeypatch.setattr("agentd.shell.environment_client.FIRST_PATIENCE_S", 0.25)
+    monkeypatch.setattr("agentd.shell.environment_client.ASK_AGAIN_S", 0.05)
 
 
 class Clock:
@@ -58,14 +58,16 @@ def address() -> str:
 
 
 @pytest.fixture
-def client(context: Context, address: str, log: FilteringBoundLogger, stop: asyncio.Event) -> Iterator[BanditClient]:
-    made = BanditClient(context, address, log, stop)
+def client(
+    context: Context, address: str, log: FilteringBoundLogger, stop: asyncio.Event
+) -> Iterator[EnvironmentClient]:
+    made = EnvironmentClient(context, address, log, stop)
     yield made
     made.close()
 
 
 @pytest.fixture
-def clock(client: BanditClient, monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(client: EnvironmentClient, monkeypatch: pytest.MonkeyPatch) -> Clock:
     made, really_send = Clock(), client._send
 
     def send(request: Request) -> None:
@@ -73,7 +75,7 @@ def clock(client: BanditClient, monkeypatch: pytest.MonkeyPatch) -> Clock:
         really_send(request)
 
     monkeypatch.setattr(client, "_send", send)
-    monkeypatch.setattr("agentd.shell.bandit.time", made)
+    monkeypatch.setattr("agentd.shell.environment_client.time", made)
     return made
 
 
@@ -92,7 +94,7 @@ class Scripted:
 
 
 @pytest.mark.usefixtures("clock")
-async def test_hello_pull_and_report_are_answered(client: BanditClient, address: str) -> None:
+async def test_hello_pull_and_report_are_answered(client: EnvironmentClient, address: str) -> None:
     with StandIn(address, horizon=50) as environment:
         assert await client.hello(3, 1, LONG_S) == Welcome(RUN, 2, 0.0, 1.0, 50, 1)
         assert await client.pull(3, 1, 1) == environment.reward(3, 1, 1)
@@ -102,7 +104,7 @@ async def test_hello_pull_and_report_are_answered(client: BanditClient, address:
 
 
 async def test_it_asks_again_until_it_is_answered(
-    client: BanditClient, address: str, log_file: Path, clock: Clock
+    client: EnvironmentClient, address: str, log_file: Path, clock: Clock
 ) -> None:
     with StandIn(address, Scripted([], [], [WELCOME], clock=clock)) as environment:
         assert await client.hello(3, 1, LONG_S) == WELCOME
@@ -113,7 +115,7 @@ async def test_it_asks_again_until_it_is_answered(
 
 
 async def test_patience_grows_with_every_try(
-    client: BanditClient, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    client: EnvironmentClient, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
 
@@ -127,7 +129,7 @@ async def test_patience_grows_with_every_try(
     assert waits == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
 
 
-async def test_an_environment_that_starts_later_is_found(client: BanditClient, address: str) -> None:
+async def test_an_environment_that_starts_later_is_found(client: EnvironmentClient, address: str) -> None:
     environment = StandIn(address)
     starter = threading.Timer(0.5, environment.__enter__)
     starter.start()
@@ -138,7 +140,7 @@ async def test_an_environment_that_starts_later_is_found(client: BanditClient, a
         environment.__exit__()
 
 
-async def test_an_environment_that_was_restarted_is_found_again(client: BanditClient, address: str) -> None:
+async def test_an_environment_that_was_restarted_is_found_again(client: EnvironmentClient, address: str) -> None:
     with StandIn(address) as environment:
         await client.hello(3, 1, LONG_S)
         first = await client.pull(3, 1, 0)
@@ -150,7 +152,7 @@ async def test_an_environment_that_was_restarted_is_found_again(client: BanditCl
 
 @pytest.mark.usefixtures("clock")
 async def test_answers_to_earlier_requests_and_questions_of_the_environment_are_passed_over(
-    client: BanditClient, address: str, log_file: Path
+    client: EnvironmentClient, address: str, log_file: Path
 ) -> None:
     stale = [Reward(1, 0, 11), Reward(2, 0, 12), WELCOME, Noted(7), Ping(), b"\xc1", b"", Reward(2, 1, 22)]
     with StandIn(address, Scripted(stale)):
@@ -161,7 +163,7 @@ async def test_answers_to_earlier_requests_and_questions_of_the_environment_are_
 
 
 @pytest.mark.usefixtures("clock")
-async def test_a_report_in_passing_waits_for_nobody(client: BanditClient, address: str) -> None:
+async def test_a_report_in_passing_waits_for_nobody(client: EnvironmentClient, address: str) -> None:
     with StandIn(address) as environment:
         await client.hello(3, 1, LONG_S)
         client.report(REPORT)
@@ -170,12 +172,12 @@ async def test_a_report_in_passing_waits_for_nobody(client: BanditClient, addres
 
 
 @pytest.mark.timeout(LONG_S / 2)  # had each waited for a slice only, it would be minutes
-async def test_reports_to_nobody_never_block(client: BanditClient) -> None:
+async def test_reports_to_nobody_never_block(client: EnvironmentClient) -> None:
     for _ in range(3000):
         client.report(REPORT)
 
 
-async def test_silence_ends_in_an_error_that_says_where_and_what_to_do(client: BanditClient, address: str) -> None:
+async def test_silence_ends_in_an_error_that_says_where_and_what_to_do(client: EnvironmentClient, address: str) -> None:
     with pytest.raises(EnvironmentUnreachable) as fault:
         await client.hello(3, 1, 0.6)
     assert fault.value.exit_code == 69
@@ -184,8 +186,8 @@ async def test_silence_ends_in_an_error_that_says_where_and_what_to_do(client: B
     )
 
 
-async def test_a_pull_gives_up_too(client: BanditClient, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentd.shell.bandit.GIVE_UP_AFTER_S", 0.6)
+async def test_a_pull_gives_up_too(client: EnvironmentClient, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentd.shell.environment_client.GIVE_UP_AFTER_S", 0.6)
     with StandIn(address, Scripted([WELCOME])):
         await client.hello(3, 1, LONG_S)
         with pytest.raises(EnvironmentUnreachable):
@@ -206,7 +208,7 @@ async def test_a_pull_gives_up_too(client: BanditClient, address: str, monkeypat
     ],
 )
 async def test_a_refusal_says_whose_fault_it_is(
-    client: BanditClient, address: str, code: Refusal, kind: type[AgentdError], exit_code: int
+    client: EnvironmentClient, address: str, code: Refusal, kind: type[AgentdError], exit_code: int
 ) -> None:
     with StandIn(address, Scripted([Refused(code, "that is why")])), pytest.raises(kind) as fault:
         await client.pull(3, 1, 0)
@@ -217,7 +219,7 @@ async def test_a_refusal_says_whose_fault_it_is(
 
 @pytest.mark.usefixtures("clock")
 async def test_the_first_pull_waits_until_the_others_are_there(
-    client: BanditClient, address: str, log_file: Path
+    client: EnvironmentClient, address: str, log_file: Path
 ) -> None:
     with StandIn(address, Scripted([Wait(1, 2)], [Wait(1, 1)], [Reward(1, 0, 5)])) as environment:
         assert await client.pull(3, 1, 0) == 5
@@ -226,7 +228,7 @@ async def test_the_first_pull_waits_until_the_others_are_there(
 
 
 async def test_being_told_to_stop_ends_the_waiting_for_the_others(
-    client: BanditClient, address: str, stop: asyncio.Event
+    client: EnvironmentClient, address: str, stop: asyncio.Event
 ) -> None:
     asyncio.get_running_loop().call_later(0.2, stop.set)
     with StandIn(address, lambda _: [Wait(1, 1)]), pytest.raises(RunOver):
@@ -234,7 +236,9 @@ async def test_being_told_to_stop_ends_the_waiting_for_the_others(
 
 
 @pytest.mark.usefixtures("clock")
-async def test_a_broken_connection_of_our_own_is_outwaited(client: BanditClient, address: str, log_file: Path) -> None:
+async def test_a_broken_connection_of_our_own_is_outwaited(
+    client: EnvironmentClient, address: str, log_file: Path
+) -> None:
     """The environment takes some seconds to notice that an earlier connection of this agent is gone."""
     ghost: list[EnvironmentMessage | bytes] = [Refused(Refusal.DUPLICATE_AGENT, "agent 3 is already connected")]
     with StandIn(address, Scripted(ghost, ghost, [Reward(1, 0, 5)])) as environment:
@@ -246,19 +250,19 @@ async def test_a_broken_connection_of_our_own_is_outwaited(client: BanditClient,
 
 
 async def test_our_own_old_connection_is_outwaited_after_the_network_was_gone(
-    client: BanditClient, address: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    client: EnvironmentClient, address: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Silence first, for longer than a ghost is usually waited for; then it speaks for us for a while."""
-    monkeypatch.setattr("agentd.shell.bandit.GHOST_S", 0.1)
+    monkeypatch.setattr("agentd.shell.environment_client.GHOST_S", 0.1)
     ghost: list[EnvironmentMessage | bytes] = [Refused(Refusal.DUPLICATE_AGENT, "agent 3 is already connected")]
     with StandIn(address, Scripted([], ghost, ghost, [Reward(1, 0, 5)], clock=clock)):
         assert await client.pull(3, 1, 0) == 5
 
 
 async def test_another_agent_of_the_same_id_is_a_mistake_of_the_operator(
-    client: BanditClient, address: str, monkeypatch: pytest.MonkeyPatch
+    client: EnvironmentClient, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentd.shell.bandit.GHOST_S", 0.2)
+    monkeypatch.setattr("agentd.shell.environment_client.GHOST_S", 0.2)
     with (
         StandIn(address, lambda _: [Refused(Refusal.DUPLICATE_AGENT, "agent 3 is already connected")]),
         pytest.raises(ConfigurationError, match="refuses this agent: agent 3 is already connected"),
@@ -268,14 +272,16 @@ async def test_another_agent_of_the_same_id_is_a_mistake_of_the_operator(
 
 @pytest.mark.timeout(LONG_S / 2)
 @pytest.mark.parametrize("request_", [Hello(3, 1), Pull(3, 1, 0)], ids=["hello", "pull"])
-async def test_being_told_to_stop_ends_the_waiting(client: BanditClient, stop: asyncio.Event, request_: object) -> None:
+async def test_being_told_to_stop_ends_the_waiting(
+    client: EnvironmentClient, stop: asyncio.Event, request_: object
+) -> None:
     asyncio.get_running_loop().call_later(0.1, stop.set)
     with pytest.raises(RunOver):
         await (client.hello(3, 1, LONG_S) if isinstance(request_, Hello) else client.pull(3, 1, 0))
 
 
 async def test_the_last_report_is_sent_although_the_agent_was_told_to_stop(
-    client: BanditClient, address: str, stop: asyncio.Event, clock: Clock
+    client: EnvironmentClient, address: str, stop: asyncio.Event, clock: Clock
 ) -> None:
     stop.set()
     with StandIn(address, Scripted([], [Noted(7)], clock=clock)) as environment:

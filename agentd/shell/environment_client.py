@@ -52,7 +52,7 @@ class RunOver(AgentdError):
     """The environment takes no more pulls, or we were told to stop; not a failure."""
 
 
-class BanditClient:
+class EnvironmentClient:
     """Pulls arms of a remote environment."""
 
     def __init__(
