@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from agentd.environment.journal import Journal, replay
+from agentd.environment.pull_journal import PullJournal, replay
 from agentd.environment.shared_bandit import Counted, SharedBandit
 from agentd.environment.status import report_from_json, report_to_json
 from agentd.environment.terms import Terms
@@ -35,7 +35,7 @@ _EVENT_CHARS = 200
 class Store:
     """One run directory in use by one service."""
 
-    def __init__(self, path: Path, journal: Journal) -> None:
+    def __init__(self, path: Path, journal: PullJournal) -> None:
         self.path = path
         self._journal = journal
 
@@ -44,7 +44,7 @@ class Store:
         """Take a run directory; one that another service is using is refused."""
         try:
             path.mkdir(parents=True, exist_ok=True)
-            return cls(path, Journal.open(path))
+            return cls(path, PullJournal.open(path))
         except OSError as fault:
             raise ConfigurationError(
                 f"cannot use {path} as run directory: {fault.strerror}; name another with --run-dir"

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentd.environment.journal import NAME, Journal, replay
+from agentd.environment.pull_journal import NAME, PullJournal, replay
 from agentd.environment.shared_bandit import Counted, SharedBandit
 from agentd.environment.terms import Terms
 from agentd.errors import AgentdError, ConfigurationError
@@ -38,8 +38,8 @@ def pulls_of(agent: int, arms: list[int], first: int = 1) -> list[Counted]:
 
 
 @contextmanager
-def opened(directory: Path, *, begin: bool = False) -> Iterator[Journal]:
-    journal = Journal.open(directory)
+def opened(directory: Path, *, begin: bool = False) -> Iterator[PullJournal]:
+    journal = PullJournal.open(directory)
     try:
         if begin:
             journal.begin(RUN)
@@ -104,7 +104,7 @@ def test_a_write_that_the_system_cuts_short_is_completed(tmp_path: Path, monkeyp
 
 
 def test_a_full_disk_is_told_before_a_reply_could_leave(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / NAME, os.open("/dev/full", os.O_WRONLY))
+    journal = PullJournal(tmp_path / NAME, os.open("/dev/full", os.O_WRONLY))
     with pytest.raises(AgentdError, match=r"cannot append to .*No space left") as fault:
         journal.append(pulls_of(0, [0]))
     assert fault.value.exit_code == 1
@@ -174,7 +174,7 @@ def test_rewards_of_another_seed_are_noticed(tmp_path: Path) -> None:
 
 def test_one_directory_serves_one_environment_at_a_time(tmp_path: Path) -> None:
     with opened(tmp_path), pytest.raises(ConfigurationError, match="another environment service is using"):
-        Journal.open(tmp_path)
+        PullJournal.open(tmp_path)
     with opened(tmp_path) as journal:
         assert journal.size == 0
 

@@ -42,7 +42,7 @@ _PRIME = 65_521
 Records = NDArray[np.void]
 
 
-class Journal:
+class PullJournal:
     """The open and locked journal of one run directory."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -50,7 +50,7 @@ class Journal:
         self._descriptor = descriptor
 
     @classmethod
-    def open(cls, directory: Path) -> Journal:
+    def open(cls, directory: Path) -> PullJournal:
         """Open the journal of a run directory, making an empty one if there is none, and lock it."""
         path = directory / NAME
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -118,7 +118,7 @@ class Journal:
             raise AgentdError(f"cannot append to {self.path}: {fault.strerror}; make room and start again") from None
 
 
-def replay(journal: Journal, bandit: SharedBandit) -> int:
+def replay(journal: PullJournal, bandit: SharedBandit) -> int:
     """Give the bandit all pulls of its journal; returns how many bytes of a torn record were cut off."""
     records, torn = journal.read(bandit.terms.run)
     order = np.argsort(records["agent"], kind="stable")
