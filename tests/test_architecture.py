@@ -36,7 +36,7 @@ ALLOWED = {
         "agentd.errors",
         "agentd.interrupts",
         "agentd.settings",
-        "agentd.shell.journal",
+        "agentd.shell.state_journal",
         "agentd.shell.keeping",
     },
     "agentd.simulate": {

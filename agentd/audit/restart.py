@@ -29,8 +29,8 @@ from agentd.audit.transcript import Stage, Transcript, make_agent
 from agentd.core.agent import Agent, Turn
 from agentd.core.privacy.laplace import Noise
 from agentd.settings import AgentSettings
-from agentd.shell.journal import Journal
 from agentd.shell.keeping import Keeping, require_up_to_date, whose
+from agentd.shell.state_journal import StateJournal
 from agentd.wire.environment import Welcome
 
 EDGES = (
@@ -70,7 +70,7 @@ class Reaper:
         raise Killed
 
 
-class DeadlyJournal(Journal):
+class DeadlyJournal(StateJournal):
     """The journal, with a death within its commit."""
 
     reaper: Reaper | None = None

@@ -14,13 +14,13 @@ from agentd.settings import AgentSettings
 from agentd.wire.environment import Welcome
 
 if TYPE_CHECKING:  # only an agent that keeps state loads SQLite
-    from agentd.shell.journal import Journal
+    from agentd.shell.state_journal import StateJournal
 
 
 class Keeping:
     """Writes each round down before it is sent, and notices when the budget is spent."""
 
-    def __init__(self, settings: AgentSettings, journal: Journal | None, log: FilteringBoundLogger) -> None:
+    def __init__(self, settings: AgentSettings, journal: StateJournal | None, log: FilteringBoundLogger) -> None:
         self._settings = settings
         self._journal = journal
         self._log = log
@@ -31,9 +31,9 @@ class Keeping:
         """Take up the state that the settings name, if any."""
         if settings.state is None:
             return cls(settings, None, log)
-        from agentd.shell.journal import Journal
+        from agentd.shell.state_journal import StateJournal
 
-        return cls(settings, Journal.open(settings.state, whose(settings)), log)
+        return cls(settings, StateJournal.open(settings.state, whose(settings)), log)
 
     @property
     def kept(self) -> Kept | None:

@@ -54,7 +54,7 @@ PRELOADED = (
     "agentd.environment.service",
     "agentd.shell.daemon",
     "agentd.shell.faulty",
-    "agentd.shell.journal",
+    "agentd.shell.state_journal",
     "deploy.local.children",
     "deploy.local.warm_up",
 )

@@ -25,8 +25,8 @@ from agentd.core.policy import PolicySettings
 from agentd.core.privacy.laplace import ExactLaplace
 from agentd.core.terms import Terms
 from agentd.errors import PeerError
-from agentd.shell.journal import Journal
 from agentd.shell.logs import open_log
+from agentd.shell.state_journal import StateJournal
 from agentd.wire.codec import decode_frames, encode_frame
 from agentd.wire.expectation import Expectation, read_expected
 from agentd.wire.frame import Frame, together
@@ -54,7 +54,7 @@ class _Player:
     def __init__(self, own: int) -> None:
         noise = ExactLaplace(secrets.token_bytes)
         self._agent = assemble(own, ALGORITHM, PolicySettings(arms=ARMS), Terms(ARMS, GAMMA), noise=noise)
-        self._journal = Journal.over(sqlite3.connect(":memory:", isolation_level=None), {"agent": own})
+        self._journal = StateJournal.over(sqlite3.connect(":memory:", isolation_level=None), {"agent": own})
         self._journal.join(self._agent.turn, run="", arms=ARMS, incarnation=0)
         self._heads = HeadReader()
         self._expected: list[Expectation | None] = [None] * (AGENTS - 1)

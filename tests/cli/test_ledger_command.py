@@ -18,11 +18,11 @@ from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import ExactLaplace
 from agentd.core.terms import Terms
 from agentd.settings import AgentSettings
-from agentd.shell.journal import Journal
 from agentd.shell.keeping import whose
+from agentd.shell.state_journal import StateJournal
 
 
-def spend(place: Path, trials: int, **changes: Any) -> Journal:
+def spend(place: Path, trials: int, **changes: Any) -> StateJournal:
     """The state of an agent that pulled its first arm so often; still held."""
     usual = {"id": 3, "listen": "tcp://127.0.0.1:7003", "environment": "tcp://127.0.0.1:7000", "state": str(place)}
     settings = AgentSettings(**(usual | changes))  # type: ignore[arg-type]
@@ -30,7 +30,7 @@ def spend(place: Path, trials: int, **changes: Any) -> Journal:
         settings.algorithm, settings.policy(2), 3, ExactLaplace(secrets.token_bytes), KeyedCoins(1, 3)
     )
     agent = Agent(3, policy, terms=Terms(2, 1))
-    journal = Journal.open(place, whose(settings))
+    journal = StateJournal.open(place, whose(settings))
     journal.join(agent.turn, run="00" * 8, arms=2, incarnation=0)
     for _ in range(trials):
         agent.choose()

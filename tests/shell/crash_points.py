@@ -34,9 +34,9 @@ from agentd.core.privacy.laplace import ExactLaplace
 from agentd.core.terms import Terms
 from agentd.settings import AgentSettings
 from agentd.shell.drive import Reporter, drive_free
-from agentd.shell.journal import Journal
 from agentd.shell.keeping import Keeping, require_up_to_date, whose
 from agentd.shell.ledger_file import inspect
+from agentd.shell.state_journal import StateJournal
 from agentd.wire.environment import Welcome
 
 EDGES = (
@@ -82,7 +82,7 @@ class Reaper:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-class DeadlyJournal(Journal):
+class DeadlyJournal(StateJournal):
     """The journal, with a death at its edges."""
 
     reaper = Reaper("nowhere", 1)  # joining is no edge of a round

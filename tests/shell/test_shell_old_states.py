@@ -21,9 +21,9 @@ from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import SeededLaplace
 from agentd.core.terms import Terms
 from agentd.settings import AgentSettings
-from agentd.shell.journal import Journal
 from agentd.shell.keeping import whose
 from agentd.shell.ledger_file import DATABASE, FORMAT, inspect
+from agentd.shell.state_journal import StateJournal
 
 STATES = Path(__file__).parent / "old_states"
 ALGORITHMS = ("private-ucb", "dp-ucb-int", "sealed")
@@ -41,7 +41,7 @@ def settings(algorithm: str) -> AgentSettings:
     )
 
 
-def agent_from(journal: Journal, algorithm: str) -> Agent:
+def agent_from(journal: StateJournal, algorithm: str) -> Agent:
     return assemble(
         3,
         algorithm,
@@ -54,7 +54,7 @@ def agent_from(journal: Journal, algorithm: str) -> Agent:
     )
 
 
-def play(agent: Agent, journal: Journal) -> Any:
+def play(agent: Agent, journal: StateJournal) -> Any:
     """One trial: the arm, and what was sent."""
     intent = agent.choose()
     journal.intend(intent.trial, intent.arm)
@@ -83,7 +83,7 @@ def test_a_state_of_an_earlier_version_is_read_and_its_agent_goes_on_as_it_would
     algorithm: str, tmp_path: Path
 ) -> None:
     left_behind(tmp_path, algorithm)
-    journal = Journal.open(tmp_path, whose(settings(algorithm)))
+    journal = StateJournal.open(tmp_path, whose(settings(algorithm)))
     assert journal.kept is not None
     agent, refused = agent_from(journal, algorithm), journal.kept.refused
     expected = json.loads((STATES / f"{algorithm}.json").read_text())
@@ -99,7 +99,7 @@ def test_what_is_written_is_what_the_earlier_version_wrote(algorithm: str, tmp_p
     before, now = tmp_path / "before", tmp_path / "now"
     before.mkdir()
     left_behind(before, algorithm)
-    journal = Journal.open(now, whose(settings(algorithm)))
+    journal = StateJournal.open(now, whose(settings(algorithm)))
     agent = agent_from(journal, algorithm)
     journal.join(agent.turn, run="ab" * 8, arms=2, incarnation=0)
     for _ in range(12):

@@ -22,8 +22,8 @@ from agentd.core.bodies import SEALED, Kind
 from agentd.core.privacy.sealing import Weighting
 from agentd.core.privacy.series import cost, scale_steps
 from agentd.errors import StateUnusable
-from agentd.shell.journal import Journal
 from agentd.shell.ledger_file import DATABASE, inspect
+from agentd.shell.state_journal import StateJournal
 from agentd.wire.codec import decode_frame
 from agentd.wire.topics import FRAME_TOPIC
 
@@ -145,7 +145,7 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path, place: str) -
         state.mkdir(mode=0o500)
     try:
         with pytest.raises(StateUnusable, match=r"cannot keep state in .* name a place that can be written") as refused:
-            Journal.open(state, {})
+            StateJournal.open(state, {})
     finally:
         subprocess.run(["umount", str(state)], check=False, capture_output=True)
     assert refused.value.exit_code == 78

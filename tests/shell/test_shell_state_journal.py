@@ -23,9 +23,9 @@ from agentd.core.privacy.laplace import ExactLaplace
 from agentd.core.terms import Terms
 from agentd.errors import LedgerInDoubt, StateUnusable
 from agentd.settings import AgentSettings
-from agentd.shell.journal import Journal
 from agentd.shell.keeping import require_up_to_date, whose
 from agentd.shell.ledger_file import DATABASE, inspect
+from agentd.shell.state_journal import StateJournal
 
 PRIVATE = ("private-ucb", "dp-ucb-int", "sealed")
 
@@ -42,17 +42,17 @@ def new_agent(algorithm: str = "private-ucb", trial: int = 0, **changes: Any) ->
     return Agent(3, policy, terms=Terms(3, 2), trial=trial)
 
 
-def opened(place: Path, **changes: Any) -> Journal:
-    journal = Journal.open(place, whose(settings(**changes)))
+def opened(place: Path, **changes: Any) -> StateJournal:
+    journal = StateJournal.open(place, whose(settings(**changes)))
     joined(journal, settings(**changes).algorithm)
     return journal
 
 
-def joined(journal: Journal, algorithm: str = "private-ucb", trial: int = 0, **about: Any) -> None:
+def joined(journal: StateJournal, algorithm: str = "private-ucb", trial: int = 0, **about: Any) -> None:
     journal.join(new_agent(algorithm, trial).turn, **({"run": RUN.hex(), "arms": 3, "incarnation": trial} | about))
 
 
-def play(agent: Agent, journal: Journal, trials: int) -> list[list[int]]:
+def play(agent: Agent, journal: StateJournal, trials: int) -> list[list[int]]:
     """Some trials as the daemon makes them; what was said in each."""
     said = []
     for _ in range(trials):
@@ -64,7 +64,7 @@ def play(agent: Agent, journal: Journal, trials: int) -> list[list[int]]:
     return said
 
 
-def returned(journal: Journal, algorithm: str = "private-ucb", counted: int | None = None) -> Agent:
+def returned(journal: StateJournal, algorithm: str = "private-ucb", counted: int | None = None) -> Agent:
     assert journal.kept is not None
     agent = new_agent(algorithm)
     resume(agent, journal.kept, journal.kept.trial if counted is None else counted, ExactLaplace(secrets.token_bytes))
@@ -114,7 +114,7 @@ def test_the_pull_under_way_is_made_again(tmp_path: Path) -> None:
 
 def test_an_agent_that_died_in_its_first_round_begins_again_where_it_began(tmp_path: Path) -> None:
     """It had lost an older state, so it begins with trial 41; this was once taken for an older copy of itself."""
-    journal = Journal.open(tmp_path, whose(settings()))
+    journal = StateJournal.open(tmp_path, whose(settings()))
     joined(journal, trial=40)
     journal.close()
     journal = opened(tmp_path)
@@ -168,7 +168,7 @@ def test_the_state_of_another_agent_is_refused(tmp_path: Path, changes: dict[str
 @pytest.mark.parametrize(("about", "named"), [({"run": "ff" * 8}, "run 0011"), ({"arms": 4}, "arms 3, not 4")])
 def test_the_state_of_another_run_is_refused(tmp_path: Path, about: dict[str, Any], named: str) -> None:
     opened(tmp_path).close()
-    journal = Journal.open(tmp_path, whose(settings()))
+    journal = StateJournal.open(tmp_path, whose(settings()))
     with pytest.raises(StateUnusable, match=named):
         joined(journal, **about)
     journal.close()
@@ -263,6 +263,6 @@ def test_reading_beside_a_running_agent_or_after_a_crash_changes_nothing(tmp_pat
 def test_a_place_without_state_is_named(tmp_path: Path) -> None:
     with pytest.raises(StateUnusable, match=r"there is no ledger\.db in it"):
         inspect(tmp_path)
-    Journal.open(tmp_path, whose(settings())).close()
+    StateJournal.open(tmp_path, whose(settings())).close()
     with pytest.raises(StateUnusable, match="has not joined a run yet"):
         inspect(tmp_path)

@@ -56,7 +56,7 @@ _UPDATE = (
 )
 
 
-class Journal:
+class StateJournal:
     """The one process that may write an agent's state."""
 
     def __init__(self, directory: Path, database: sqlite3.Connection, lock: int, about: Mapping[str, Any]) -> None:
