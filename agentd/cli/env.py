@@ -16,7 +16,7 @@ import click
 from agentd.cli.options import FROM_ENVIRONMENT, Numbers, Range, config_option
 from agentd.cli.version import versions
 from agentd.core.chance import Purpose, stream
-from agentd.environment.desk import Ending
+from agentd.environment.request_server import Ending
 from agentd.environment.service import EnvironmentSettings, run_environment
 from agentd.environment.status import dropped_in_all, epsilon_of
 from agentd.environment.store import read_terms

@@ -1,7 +1,7 @@
 """The environment as a process: settings in, signals and exit code out.
 
-`SharedBandit` decides every request, `Desk` carries requests and replies, `Store` keeps what must survive; here they are put
-together and taken down again.
+`SharedBandit` decides every request, `RequestServer` carries requests and replies, `Store` keeps what must survive;
+here they are put together and taken down again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 import zmq
 from structlog.typing import FilteringBoundLogger
 
-from agentd.environment.desk import Desk, Ending
+from agentd.environment.request_server import Ending, RequestServer
 from agentd.environment.router import Router
 from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import Store, read_terms
@@ -90,11 +90,11 @@ def run_environment(
         router = Router(context, settings.listen)
         stack.callback(router.close)
         bandit = open_bandit(settings, store, router.reachable, log)
-        desk = Desk(bandit, router, store, log)
+        server = RequestServer(bandit, router, store, log)
         _allow_files(bandit.terms.agents, log)
         try:
-            asyncio.run(_serve(desk, settings.until_done, on_ready or _ignore, health))
-            ending = desk.finish()
+            asyncio.run(_serve(server, settings.until_done, on_ready or _ignore, health))
+            ending = server.finish()
             health.say("done")
         except AgentdError as fault:
             log.error("failed", why=str(fault))
@@ -137,15 +137,15 @@ def settle(settings: EnvironmentSettings, stored: Terms | None) -> Terms:
     return stored
 
 
-async def _serve(desk: Desk, until_done: bool, on_ready: Callable[[str], None], health: Health) -> None:
+async def _serve(server: RequestServer, until_done: bool, on_ready: Callable[[str], None], health: Health) -> None:
     """Serve until done or until the first signal; the second one ends the process at once, whatever it is doing."""
     loop = asyncio.get_running_loop()
-    serving = asyncio.create_task(desk.serve(until_done))
+    serving = asyncio.create_task(server.serve(until_done))
     for number in _SIGNALS:
         loop.add_signal_handler(number, serving.cancel)
     health.say("running")
     _beat(loop, health)
-    on_ready(desk.announce())
+    on_ready(server.announce())
     await asyncio.wait((serving,))
     for number in _SIGNALS:
         loop.remove_signal_handler(number)

@@ -22,10 +22,10 @@ import zmq
 from env_clients import ANY_PORT, PATIENCE_S, dealers, receive, send
 from structlog.testing import LogCapture
 
-from agentd.environment import desk as desk_module
+from agentd.environment import request_server
 from agentd.environment import router as router_module
 from agentd.environment import service as service_module
-from agentd.environment.desk import Desk
+from agentd.environment.request_server import RequestServer
 from agentd.environment.router import Router
 from agentd.environment.service import EnvironmentSettings, open_bandit, settle
 from agentd.environment.sparing import Sparing
@@ -55,16 +55,16 @@ DONE = Report(0, 4, 10, 500, (("stale", 2), ("late", 1)), 1_500_000, True)
 
 
 class Bench:
-    """A desk in this process, and clients at its socket."""
+    """A request server in this process, and clients at its socket."""
 
-    def __init__(self, desk: Desk, router: Router, clients: list[zmq.Socket[bytes]], log: list[Any]) -> None:
-        self.desk, self.router, self.clients, self.log = desk, router, clients, log
+    def __init__(self, server: RequestServer, router: Router, clients: list[zmq.Socket[bytes]], log: list[Any]) -> None:
+        self.server, self.router, self.clients, self.log = server, router, clients, log
 
     def pump(self, requests: int = 1) -> None:
         """Answer as many requests as were sent."""
         while requests > 0:
             assert self.router.socket.poll(1000 * PATIENCE_S), f"{requests} requests never arrived"
-            requests -= self.desk.answer_waiting()
+            requests -= self.server.answer_waiting()
 
     def ask(self, request: Request, client: int = 0) -> EnvironmentMessage:
         send(self.clients[client], request)
@@ -89,7 +89,7 @@ def bench(settings: EnvironmentSettings = SETTINGS, clients: int = 2) -> Iterato
     try:
         with closing(Router(context, settings.listen)) as router, dealers(router.address, clients) as sockets:
             bandit = open_bandit(settings, store, router.reachable, log)
-            yield Bench(Desk(bandit, router, store, log), router, sockets, capture.entries)
+            yield Bench(RequestServer(bandit, router, store, log), router, sockets, capture.entries)
     finally:
         if store is not None:
             store.close()
@@ -118,7 +118,7 @@ def test_every_kind_of_request_has_its_reply() -> None:
         refused = b.ask(Hello(3, 0))
         assert isinstance(refused, Refused)
         assert refused.code is Refusal.UNKNOWN_AGENT
-        assert b.desk.tallies.refused == {"unknown_agent": 1}
+        assert b.server.tallies.refused == {"unknown_agent": 1}
 
 
 def test_replies_come_in_the_order_of_the_requests() -> None:
@@ -151,7 +151,7 @@ def test_what_is_no_request_is_refused_and_counted(parts: list[bytes], reason: s
         assert isinstance(reply, Refused)
         assert reply.code is code
         assert reason in reply.text
-        assert b.desk.tallies.malformed == {reason: 1}
+        assert b.server.tallies.malformed == {reason: 1}
         assert b.ask(Ping()) == Pong()
 
 
@@ -159,7 +159,7 @@ def test_far_too_long_a_message_costs_the_sender_its_connection_and_nobody_else(
     with bench() as b:
         b.clients[0].send(bytes(100_000))
         assert b.ask(Ping(), client=1) == Pong()
-        assert not b.desk.tallies.malformed
+        assert not b.server.tallies.malformed
 
 
 def test_a_second_agent_of_the_same_id_is_refused_until_the_first_is_gone() -> None:
@@ -195,7 +195,7 @@ def test_the_memory_of_probes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     with bench(clients=2) as b:
         for client in (0, 1):
             b.ask(Hello(client, 0), client=client)
-        first, second = b.desk.bandit.seats[0].connection, b.desk.bandit.seats[1].connection
+        first, second = b.server.bandit.seats[0].connection, b.server.bandit.seats[1].connection
         assert first is not None
         assert second is not None
         assert b.router.reachable(first)
@@ -209,17 +209,17 @@ def test_a_peer_that_does_not_read_counts_as_reachable_and_its_replies_are_dropp
     monkeypatch.setitem(router_module._OPTIONS, zmq.SNDHWM, 10)
     with bench() as b:
         b.ask(Hello(0, 0))
-        connection = b.desk.bandit.seats[0].connection
+        connection = b.server.bandit.seats[0].connection
         assert connection is not None
         asked = 0
-        while not b.desk.tallies.unanswerable:  # until the buffers on the way are full
+        while not b.server.tallies.unanswerable:  # until the buffers on the way are full
             while b.router.send(connection, bytes(1 << 14)):
                 pass
             assert b.router.reachable(connection)
             send(b.clients[0], Ping())
             b.pump()
             asked += 1
-        assert b.desk.tallies.unanswerable == 1
+        assert b.server.tallies.unanswerable == 1
         assert asked < 10_000
 
 
@@ -229,7 +229,7 @@ def test_the_reply_to_a_peer_that_is_gone_is_dropped_and_counted(monkeypatch: py
         monkeypatch.setattr(b.router, "waiting", lambda: [[b"nobody", *parts[1:]] for parts in waiting()])
         send(b.clients[0], Ping())
         b.pump()
-        assert b.desk.tallies.unanswerable == 1
+        assert b.server.tallies.unanswerable == 1
         assert not b.router.reachable(b"nobody")
 
 
@@ -329,7 +329,7 @@ def test_refusals_are_logged_once_per_second_and_reason() -> None:
         refusals = [entry for entry in b.log if entry["event"] == "refused"]
         assert {entry["reason"] for entry in refusals} == {"malformed not-msgpack", "trial_out_of_order"}
         assert len(refusals) < 20
-        assert b.desk.tallies.refused == {"trial_out_of_order": 20}
+        assert b.server.tallies.refused == {"trial_out_of_order": 20}
 
 
 def test_what_was_left_unsaid_is_counted() -> None:
@@ -429,7 +429,7 @@ def test_a_pull_is_on_disk_before_its_reply_leaves(tmp_path: Path, monkeypatch: 
 
 def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
     with bench(in_directory(tmp_path)) as b:
-        run = b.desk.bandit.terms.run
+        run = b.server.bandit.terms.run
         first = b.ask(Pull(0, 1, 1))
         b.ask(DONE)
     with bench(in_directory(tmp_path, agents=None, rounds=None)) as b:
@@ -437,8 +437,8 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
         assert isinstance(welcome, Welcome)
         assert (welcome.run, welcome.horizon, welcome.next_trial) == (run, 4, 2)
         assert b.ask(Pull(0, 1, 1)) == first
-        assert b.desk.bandit.seats[0].report == DONE
-        assert b.desk.bandit.pulls == 1
+        assert b.server.bandit.seats[0].report == DONE
+        assert b.server.bandit.pulls == 1
         resumed = next(entry for entry in b.log if entry["event"] == "resumed")
         assert (resumed["pulls"], resumed["torn_bytes"]) == (1, 0)
 
@@ -461,7 +461,7 @@ def test_the_terms_are_written_once_and_only_for_their_owner(tmp_path: Path) -> 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     before = (path.read_bytes(), path.stat().st_mtime_ns)
     with bench(in_directory(tmp_path)) as b:
-        assert read_terms(tmp_path) == b.desk.bandit.terms
+        assert read_terms(tmp_path) == b.server.bandit.terms
     assert (path.read_bytes(), path.stat().st_mtime_ns) == before
     assert content(path)["seed"] == 7
 
@@ -524,7 +524,7 @@ def test_status_tells_how_every_agent_is_doing(tmp_path: Path) -> None:
         b.ask(DONE)
         b.ask(replace(DONE, agent=1, epsilon_micro=MAX_COUNT, done=False), client=1)
         b.ask_raw(b"\xc1")
-        b.desk.finish()
+        b.server.finish()
     status = content(tmp_path / "status.json")
     first, second, third = status["agents"]
     assert first.pop("last_seen_s_ago") >= 0.0
@@ -545,24 +545,24 @@ def test_status_is_written_again_when_something_changed_and_a_second_has_passed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr(desk_module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(request_server.time, "monotonic", lambda: now[0])
     with bench(in_directory(tmp_path)) as b:
-        b.desk.announce()
+        b.server.announce()
         path = tmp_path / "status.json"
         path.unlink()
         now[0] += 5.0
-        b.desk._write_status_if_due()
+        b.server._write_status_if_due()
         assert not path.exists(), "nothing changed"
         b.ask(Pull(0, 1, 1))
-        b.desk._write_status_if_due()
+        b.server._write_status_if_due()
         assert content(path)["pulls_per_s"] == 0.2
         path.unlink()
         b.ask(Pull(0, 2, 1))
         now[0] += 0.9
-        b.desk._write_status_if_due()
+        b.server._write_status_if_due()
         assert not path.exists(), "too soon"
         now[0] += 0.2
-        b.desk._write_status_if_due()
+        b.server._write_status_if_due()
         assert path.exists()
 
 
@@ -578,7 +578,7 @@ def test_at_the_end_everything_is_in_the_directory(tmp_path: Path) -> None:
     with bench(in_directory(tmp_path)) as b:
         rewards = [b.ask(Pull(2, trial, trial % 2)) for trial in (1, 2)]
         b.ask(DONE)
-        ending = b.desk.finish()
+        ending = b.server.finish()
     with np.load(tmp_path / "pulls.npz") as pulls:
         assert pulls["arm"].tolist() == [[65535] * 4, [65535] * 4, [1, 0, 65535, 65535]]
         assert pulls["reward"].tolist()[2] == [*(r.reward for r in rewards if isinstance(r, Reward)), -1, -1]
@@ -595,21 +595,21 @@ def test_requests_that_arrived_before_the_end_are_still_answered(tmp_path: Path)
     with bench(in_directory(tmp_path)) as b:
         send(b.clients[0], Pull(0, 1, 0))
         assert b.router.socket.poll(1000 * PATIENCE_S)
-        b.desk.finish()
+        b.server.finish()
         assert isinstance(receive(b.clients[0]), Reward)
         assert content(tmp_path / "status.json")["pulls"] == 1
 
 
 def test_a_run_that_nobody_joined_ends_as_well(tmp_path: Path) -> None:
     with bench(in_directory(tmp_path, agents=None, rounds=None)) as b:
-        assert b.desk.finish().status["agents"] == []
+        assert b.server.finish().status["agents"] == []
     assert (tmp_path / "regret.svg").exists()
 
 
 def test_pulls_too_sparse_for_a_table_are_left_to_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with bench(in_directory(tmp_path)) as b:
         monkeypatch.setattr("agentd.environment.shared_bandit.LEDGER_LIMIT_PULLS", 0)
-        b.desk.finish()
+        b.server.finish()
         assert any("no pulls.npz" in entry["event"] for entry in b.log)
     assert not (tmp_path / "pulls.npz").exists()
 
@@ -618,7 +618,7 @@ def test_results_that_cannot_be_written_are_told(tmp_path: Path) -> None:
     with bench(in_directory(tmp_path)) as b:
         (tmp_path / "pulls.npz").mkdir()
         with pytest.raises(AgentdError, match="cannot write"):
-            b.desk.finish()
+            b.server.finish()
 
 
 def test_only_lines_that_describe_a_fault_are_events(tmp_path: Path) -> None:

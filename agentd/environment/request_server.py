@@ -1,4 +1,4 @@
-"""Where requests are handed in: from the socket to the bandit, to disk, and back to the socket.
+"""The server of requests: from the socket to the bandit, to disk, and back to the socket.
 
 All requests that have arrived are answered as one batch: decide them all, write the new pulls to the journal with one
 write, then send all replies. So a pull whose reply left is on disk, whatever happens to the process afterwards.
@@ -36,7 +36,7 @@ class Ending:
     """Since the service started; a run that was taken up again is older."""
 
 
-class Desk:
+class RequestServer:
     """Carries requests to the bandit and its replies back."""
 
     def __init__(self, bandit: SharedBandit, router: Router, store: Store | None, log: FilteringBoundLogger) -> None:
