@@ -12,9 +12,9 @@ from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
+from agentd.environment.log_throttle import LogThrottle
 from agentd.environment.router import Router
 from agentd.environment.shared_bandit import SharedBandit
-from agentd.environment.sparing import Sparing
 from agentd.environment.status import Speed, Tallies, status_of
 from agentd.environment.store import Store
 from agentd.errors import PeerError
@@ -45,7 +45,7 @@ class RequestServer:
         self._router = router
         self._store = store
         self._log = log
-        self._sparing = Sparing()
+        self._throttle = LogThrottle()
         self._started_s = time.monotonic()
         self._speed = Speed(bandit.pulls, self._started_s)
         self._changed = False
@@ -154,11 +154,11 @@ class RequestServer:
             self._log.warning("no pulls.npz, regret.csv and regret.svg", why=str(fault))
 
     def _complain(self, reason: str, now_s: float, **about: Any) -> None:
-        if (times := self._sparing.due(reason, now_s)) is not None:
+        if (times := self._throttle.due(reason, now_s)) is not None:
             self._log.warning("refused", reason=reason, times=times, **about)
 
     def _greet(self, hello: Hello, now_s: float) -> None:
-        if self._sparing.due(f"hello {hello.agent}", now_s) is not None:
+        if self._throttle.due(f"hello {hello.agent}", now_s) is not None:
             next_trial = self.bandit.seats[hello.agent].next_trial
             self._log.info("hello", agent=hello.agent, incarnation=hello.incarnation, next_trial=next_trial)
 

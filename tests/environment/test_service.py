@@ -25,10 +25,10 @@ from structlog.testing import LogCapture
 from agentd.environment import request_server
 from agentd.environment import router as router_module
 from agentd.environment import service as service_module
+from agentd.environment.log_throttle import LogThrottle
 from agentd.environment.request_server import RequestServer
 from agentd.environment.router import Router
 from agentd.environment.service import EnvironmentSettings, open_bandit, settle
-from agentd.environment.sparing import Sparing
 from agentd.environment.status import Speed, report_from_json, report_to_json
 from agentd.environment.store import Store, read_events, read_terms, replace_file
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
@@ -333,12 +333,12 @@ def test_refusals_are_logged_once_per_second_and_reason() -> None:
 
 
 def test_what_was_left_unsaid_is_counted() -> None:
-    sparing = Sparing()
-    assert sparing.due("x", 10.0) == 1
-    assert sparing.due("x", 10.5) is None
-    assert sparing.due("y", 10.5) == 1
-    assert sparing.due("x", 10.9) is None
-    assert sparing.due("x", 11.0) == 3
+    throttle = LogThrottle()
+    assert throttle.due("x", 10.0) == 1
+    assert throttle.due("x", 10.5) is None
+    assert throttle.due("y", 10.5) == 1
+    assert throttle.due("x", 10.9) is None
+    assert throttle.due("x", 11.0) == 3
 
 
 def test_a_hello_is_logged_with_what_comes_next() -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 PAUSE_S = 1.0
 
 
-class Sparing:
+class LogThrottle:
     """Lets each subject be spoken of once per second, and counts how often it came up in between."""
 
     def __init__(self) -> None:
