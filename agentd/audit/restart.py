@@ -127,9 +127,9 @@ def live(stage: Stage, journal: DeadlyJournal, reaper: Reaper, noise: Noise) -> 
     """One life: take up the state, go on to the last trial, or die on the way."""
     case = stage.case
     counted = len(stage.pulled)
-    if journal.kept is not None:
-        require_up_to_date(journal.kept, counted, "the audit")
-    agent = make_agent(case, noise, journal.kept, counted)
+    if journal.saved is not None:
+        require_up_to_date(journal.saved, counted, "the audit")
+    agent = make_agent(case, noise, journal.saved, counted)
     keeping = Keeping(settings_of(case), journal, structlog.get_logger())
     keeping.join(agent, Welcome(bytes(8), case.arms, 0.0, 1.0, 0, counted + 1))
     journal.reaper = reaper

@@ -16,9 +16,9 @@ from agentd.audit.faults import noise_of, policy_of
 from agentd.audit.neighbour import RUN, coins_of, neighbour_of
 from agentd.core.agent import Agent
 from agentd.core.assembly import assemble
-from agentd.core.kept import Kept
 from agentd.core.message import Batch
 from agentd.core.privacy.laplace import Noise
+from agentd.core.saved_state import SavedState
 from agentd.core.terms import Terms
 from agentd.wire.codec import decode_frame, encode_frame
 from agentd.wire.frame import Frame
@@ -85,10 +85,10 @@ class Stage:
         return Transcript(self.frames, arms, twin, ledger.epsilon_one_reward() if ledger else 0.0)
 
 
-def make_agent(case: Case, noise: Noise, kept: Kept | None = None, counted: int = 0) -> Agent:
+def make_agent(case: Case, noise: Noise, saved: SavedState | None = None, counted: int = 0) -> Agent:
     """The agent under audit; its decision coins are public and the same in every run, so that choices are crisp."""
     policy, terms = policy_of(case, noise, coins_of(case.seed)), Terms(case.arms, 1, case.epsilon)
-    return assemble(TARGET, policy, case.policy, terms, noise=noise, trial=counted, kept=kept)
+    return assemble(TARGET, policy, case.policy, terms, noise=noise, trial=counted, saved=saved)
 
 
 def record(case: Case, side: int, number: int) -> Transcript:

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from agentd.core.kept import Kept
 from agentd.core.policy import ALGORITHMS
 from agentd.core.privacy.composition import LEAST_DELTA, tight_epsilon
 from agentd.core.privacy.ledger import Ledger, paper_bound
+from agentd.core.saved_state import SavedState
 from agentd.errors import ConfigurationError, SettingsError
 
 AGENTS = "state"
@@ -58,37 +58,37 @@ def _agents(place: Path) -> list[Path]:
 def _report(place: Path, delta: float, *, tight: bool) -> dict[str, Any]:
     from agentd.shell.ledger_file import inspect
 
-    kept = inspect(place)
-    about, spent = kept.about, ledger_of(kept)
-    scales = _scales(kept) if tight else {}
+    saved = inspect(place)
+    about, spent = saved.about, ledger_of(saved)
+    scales = _scales(saved) if tight else {}
     return {
         "state": str(place),
         **{name: about[name] for name in ("agent", "run", "algorithm", "arms", "epsilon", "seeded", "incarnation")},
-        "trial": kept.trial,
-        "refused": kept.refused,
+        "trial": saved.trial,
+        "refused": saved.refused,
         "delta": delta,
         "disjoint": spent.disjoint,
         "one_reward": _one_reward(spent, scales, delta),
         "per_arm": [{"arm": arm, **_entry(spent, scales.get(arm), delta, arm)} for arm in spent.arms],
         "total": _entry(spent, [s for each in scales.values() for s in each] if tight else None, delta),
-        "paper_bound": _paper_bound(kept, delta),
+        "paper_bound": _paper_bound(saved, delta),
     }
 
 
-def ledger_of(kept: Kept) -> Ledger:
+def ledger_of(saved: SavedState) -> Ledger:
     """The ledger as the agent itself keeps it."""
-    algorithm = ALGORITHMS[kept.about["algorithm"]]
+    algorithm = ALGORITHMS[saved.about["algorithm"]]
     if not algorithm.noised:
         raise ConfigurationError(f"{algorithm.name} keeps no ledger")
     found = Ledger(disjoint=algorithm.disjoint)
-    for release, _ in kept.releases:
+    for release, _ in saved.releases:
         found.take_back(release)
     return found
 
 
-def _scales(kept: Kept) -> dict[int, list[int]]:
+def _scales(saved: SavedState) -> dict[int, list[int]]:
     scales: dict[int, list[int]] = {}
-    for release, _ in kept.releases:
+    for release, _ in saved.releases:
         scales.setdefault(release.arm, []).append(release.scale)
     return scales
 
@@ -111,11 +111,11 @@ def _entry(spent: Ledger, scales: list[int] | None, delta: float, arm: int | Non
     }
 
 
-def _paper_bound(kept: Kept, delta: float) -> float | None:
-    about = kept.about
-    if about["algorithm"] not in _FROM_THE_PAPER or not kept.trial:
+def _paper_bound(saved: SavedState, delta: float) -> float | None:
+    about = saved.about
+    if about["algorithm"] not in _FROM_THE_PAPER or not saved.trial:
         return None
-    return paper_bound(about["epsilon"], about["v"], kept.trial, delta)
+    return paper_bound(about["epsilon"], about["v"], saved.trial, delta)
 
 
 def _verify(report: dict[str, Any], place: Path) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from agentd.core.agent import Agent
 from agentd.core.chance import Purpose, stream
-from agentd.core.kept import Kept, resume
 from agentd.core.lies import Attack, Liar
 from agentd.core.policy import Policy, PolicySettings, make_policy
 from agentd.core.policy.coins import Coins
 from agentd.core.privacy.laplace import Noise
+from agentd.core.saved_state import SavedState, resume
 from agentd.core.terms import Terms
 
 
@@ -23,17 +23,17 @@ def assemble(
     liar: Liar | None = None,
     incarnation: int = 0,
     trial: int = 0,
-    kept: Kept | None = None,
+    saved: SavedState | None = None,
 ) -> Agent:
     """An agent that runs an algorithm, or a policy that is ready, and goes on after so many trials.
 
-    With what it kept it goes on where it was; without, under the incarnation it is given.
+    With the state it saved it goes on where it was; without, under the incarnation it is given.
     """
     ready = make_policy(algorithm, settings, own, noise, coins) if isinstance(algorithm, str) else algorithm
-    life = incarnation if kept is None else kept.incarnation
+    life = incarnation if saved is None else saved.incarnation
     agent = Agent(own, ready, terms=terms, incarnation=life, trial=trial, liar=liar)
-    if kept is not None:
-        resume(agent, kept, trial, noise)
+    if saved is not None:
+        resume(agent, saved, trial, noise)
     return agent
 
 

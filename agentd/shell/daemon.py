@@ -20,10 +20,10 @@ from structlog.typing import FilteringBoundLogger
 
 from agentd.core.agent import Agent
 from agentd.core.assembly import assemble, seeded_liar
-from agentd.core.kept import Kept
 from agentd.core.lies import Attack
 from agentd.core.message import MAX_TRIAL
 from agentd.core.policy.coins import KeyedCoins
+from agentd.core.saved_state import SavedState
 from agentd.core.terms import Terms
 from agentd.errors import AgentdError, BudgetExhausted, LedgerInDoubt
 from agentd.settings import AgentSettings
@@ -110,15 +110,15 @@ async def _attend_keeping(
     health: Health,
     keeping: Keeping,
 ) -> None:
-    kept = keeping.kept
+    saved = keeping.saved
     transport = ZmqTransport(context, own=settings.id, listen=settings.listen, peers=settings.peers)
     link = Link(transport, own=settings.id, log=log)
     health.say("ready", fresh_s=PATIENCE * settings.ready_timeout_s)  # bound; nothing moves until the others are there
     try:
-        incarnation = kept.incarnation if kept is not None else settings.incarnation or 0
+        incarnation = saved.incarnation if saved is not None else settings.incarnation or 0
         welcome = await bandit.hello(settings.id, incarnation, settings.ready_timeout_s)
         log = log.bind(run=welcome.run.hex())
-        agent = agent_of(settings, welcome, kept)
+        agent = agent_of(settings, welcome, saved)
         keeping.join(agent, welcome)
         if agent.policy.ledger is not None and settings.state is None and settings.seed is None:
             log.warning("the privacy ledger is in memory only and begins anew after a restart; --state DIR keeps it")
@@ -205,16 +205,16 @@ async def _say_last(bandit: EnvironmentClient, report: Report, log: FilteringBou
         log.warning("the environment did not take the last report", why=str(fault))
 
 
-def agent_of(settings: AgentSettings, welcome: Welcome, kept: Kept | None = None) -> Agent:
+def agent_of(settings: AgentSettings, welcome: Welcome, saved: SavedState | None = None) -> Agent:
     """The agent that the settings describe, continuing where it stopped.
 
     An agent without state of its own starts a new incarnation, named after the trials it has lost: a number that
     grows with every return and needs no memory.
     """
     counted = welcome.next_trial - 1
-    if kept is not None:
-        require_up_to_date(kept, counted, str(settings.state))
-        incarnation = kept.incarnation
+    if saved is not None:
+        require_up_to_date(saved, counted, str(settings.state))
+        incarnation = saved.incarnation
     else:
         incarnation = settings.incarnation if settings.incarnation is not None else counted
     liar = None
@@ -230,7 +230,7 @@ def agent_of(settings: AgentSettings, welcome: Welcome, kept: Kept | None = None
         liar=liar,
         incarnation=incarnation,
         trial=counted,
-        kept=kept,
+        saved=saved,
     )
 
 

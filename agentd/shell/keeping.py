@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from structlog.typing import FilteringBoundLogger
 
 from agentd.core.agent import Agent, Turn
-from agentd.core.kept import Kept
 from agentd.core.policy.base import Intent, Keepable
+from agentd.core.saved_state import SavedState
 from agentd.errors import BudgetExhausted, StateUnusable
 from agentd.settings import AgentSettings
 from agentd.wire.environment import Welcome
@@ -36,9 +36,9 @@ class Keeping:
         return cls(settings, StateJournal.open(settings.state, whose(settings)), log)
 
     @property
-    def kept(self) -> Kept | None:
+    def saved(self) -> SavedState | None:
         """What was found on disk."""
-        return self._journal.kept if self._journal is not None else None
+        return self._journal.saved if self._journal is not None else None
 
     def join(self, agent: Agent, welcome: Welcome) -> None:
         """Tie the state to the run that the environment serves."""
@@ -46,7 +46,7 @@ class Keeping:
             return
         assert isinstance(agent.policy, Keepable)  # noqa: S101 - the settings have seen to it
         self._journal.join(agent.turn, run=welcome.run.hex(), arms=welcome.arms, incarnation=agent.incarnation)
-        if (kept := self._journal.kept) is not None and agent.trial > kept.trial:
+        if (saved := self._journal.saved) is not None and agent.trial > saved.trial:
             self._log.warning("a pull was lost with the machine; its trial is skipped", trial=agent.trial)
             self._journal.skip_to(agent.trial)
 
@@ -93,16 +93,16 @@ def whose(settings: AgentSettings) -> dict[str, Any]:
     }
 
 
-def require_up_to_date(kept: Kept, counted: int, place: str) -> None:
+def require_up_to_date(saved: SavedState, counted: int, place: str) -> None:
     """Refuse a state that does not continue in the environment's count of trials."""
-    if counted < kept.trial:
+    if counted < saved.trial:
         raise StateUnusable(
-            f"the state in {place} is at trial {kept.trial}, but the environment has counted {counted} trials of this "
+            f"the state in {place} is at trial {saved.trial}, but the environment has counted {counted} trials of this "
             "agent: it lost its own state, or it is another one. Restore it, or name another place with --state"
         )
-    if counted > kept.trial + 1:
+    if counted > saved.trial + 1:
         raise StateUnusable(
-            f"the state in {place} ends at trial {kept.trial}, but the environment has counted {counted} trials of "
+            f"the state in {place} ends at trial {saved.trial}, but the environment has counted {counted} trials of "
             "this agent: this is an older copy, and its ledger may miss releases. Restore the newest, or move it away "
             "to start over as a new incarnation"
         )

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from agentd.core.bodies import KINDS
-from agentd.core.kept import Kept
 from agentd.core.message import Batch, unsigned
 from agentd.core.policy.base import Released
 from agentd.core.privacy.ledger import Release
+from agentd.core.saved_state import SavedState
 from agentd.errors import StateUnusable
 
 FORMAT = 1
@@ -62,12 +62,12 @@ CREATE TABLE state (
 """
 
 
-def read_kept(database: sqlite3.Connection, directory: Path) -> Kept | None:
+def read_saved(database: sqlite3.Connection, directory: Path) -> SavedState | None:
     """Everything in a database, checked; None where nothing was ever written."""
     try:
         if not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             return None
-        return _read_kept(database)
+        return _read_saved(database)
     except sqlite3.OperationalError as fault:
         if "no such" not in str(fault):  # not damaged but out of reach
             raise
@@ -76,18 +76,18 @@ def read_kept(database: sqlite3.Connection, directory: Path) -> Kept | None:
         raise damaged(directory, why(fault)) from None
 
 
-def inspect(directory: Path) -> Kept:
+def inspect(directory: Path) -> SavedState:
     """What a state directory holds, read beside a running agent or without one; nothing there is changed."""
     if not (directory / DATABASE).is_file():
         raise StateUnusable(f"{directory} holds no agent's state: there is no {DATABASE} in it")
     try:
         with _snapshot(directory) as path, contextlib.closing(_read_only(path)) as database:
-            kept = read_kept(database, directory)
+            saved = read_saved(database, directory)
     except (sqlite3.Error, OSError) as fault:
         raise StateUnusable(f"cannot read the state in {directory}: {why(fault)}") from None
-    if kept is None:
+    if saved is None:
         raise StateUnusable(f"the agent of {directory} has not joined a run yet")
-    return kept
+    return saved
 
 
 @contextlib.contextmanager
@@ -121,7 +121,7 @@ def _read_only(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=5.0)
 
 
-def _read_kept(database: sqlite3.Connection) -> Kept:
+def _read_saved(database: sqlite3.Connection) -> SavedState:
     if (verdict := database.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
         raise ValueError(verdict)
     database.execute("BEGIN")  # one moment of a database that may be written meanwhile
@@ -134,7 +134,7 @@ def _read_kept(database: sqlite3.Connection) -> Kept:
     _, trial, policy, message, body, count, refused, intent_trial, intent_arm, digest = states[0]
     if digest != chained(_chain(rows), states[0][1:-1]) or count != len(rows):
         raise ValueError("the releases and the state do not belong together")
-    return Kept(
+    return SavedState(
         about=about,
         trial=trial,
         policy=json.loads(policy),

@@ -39,10 +39,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from agentd.core.agent import Turn
-from agentd.core.kept import Kept
 from agentd.core.policy.base import Released
+from agentd.core.saved_state import SavedState
 from agentd.errors import LedgerInDoubt, StateUnusable
-from agentd.shell.ledger_file import DATABASE, FORMAT, LOCK, NO_DIGEST, SCHEMA, chained, damaged, read_kept, why
+from agentd.shell.ledger_file import DATABASE, FORMAT, LOCK, NO_DIGEST, SCHEMA, chained, damaged, read_saved, why
 
 CACHE_KIB = 64
 """Pages SQLite keeps in memory; the default of 2 MB would be there once per agent, and a journal is hardly read."""
@@ -68,7 +68,7 @@ class StateJournal:
         self._policy, self._message, self._body = "{}", "[]", b""
         self._refused = self._intent_trial = self._intent_arm = 0
         self._releases, self._digest = 0, NO_DIGEST
-        self.kept: Kept | None = None
+        self.saved: SavedState | None = None
         """What was found on disk."""
 
     @classmethod
@@ -98,8 +98,8 @@ class StateJournal:
 
         Filled with the agent as it begins: it may die before its first round is over.
         """
-        if self.kept is not None:
-            _require_same(self._directory, self.kept.about, {k: v for k, v in about.items() if k != "incarnation"})
+        if self.saved is not None:
+            _require_same(self._directory, self.saved.about, {k: v for k, v in about.items() if k != "incarnation"})
             return
         self._trial, self._policy = turn.trial, json.dumps(turn.state)
         rows = [(name, json.dumps(value)) for name, value in {**self._about, **about}.items()]
@@ -190,10 +190,10 @@ class StateJournal:
         with self._transaction():  # a place that cannot be written is found out now, not when a release is due
             self._database.execute(f"PRAGMA user_version = {FORMAT}")
         self._database.execute("PRAGMA synchronous = FULL")
-        self.kept = read_kept(self._database, self._directory)
-        if self.kept is None:
+        self.saved = read_saved(self._database, self._directory)
+        if self.saved is None:
             return
-        _require_same(self._directory, self.kept.about, self._about)
+        _require_same(self._directory, self.saved.about, self._about)
         row = self._database.execute("SELECT * FROM state").fetchone()
         _, self._trial, self._policy, self._message, self._body, self._releases, self._refused_before, *intent, _ = row
         self._intent_trial, self._intent_arm = intent
@@ -202,9 +202,9 @@ class StateJournal:
         self._digest = last[0] if last else NO_DIGEST
 
 
-def _require_same(directory: Path, kept: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+def _require_same(directory: Path, saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Refuse the state of somebody else."""
-    wrong = [f"{name} {kept.get(name)}, not {value}" for name, value in wanted.items() if kept.get(name) != value]
+    wrong = [f"{name} {saved.get(name)}, not {value}" for name, value in wanted.items() if saved.get(name) != value]
     if wrong:
         raise StateUnusable(
             f"the state in {directory} belongs to another agent, run or setting: {'; '.join(wrong)}. "

@@ -12,13 +12,13 @@ from small_runs import sample, samples
 
 from agentd.core.agent import Agent
 from agentd.core.grid import UNIT
-from agentd.core.kept import Kept, resume
 from agentd.core.policy import ALGORITHMS, Intent, PolicySettings, intend, make_policy
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.policy.private_ucb import PrivateUcb
 from agentd.core.privacy.laplace import ExactLaplace, Noise, SeededLaplace
 from agentd.core.privacy.ledger import Release
 from agentd.core.privacy.series import scale_steps
+from agentd.core.saved_state import SavedState, resume
 from agentd.core.terms import Terms
 
 ARMS = 3
@@ -185,9 +185,9 @@ def test_a_pull_that_was_under_way_will_release_as_any_other() -> None:
     for _ in range(5):
         pulled(before)
     about = {"incarnation": 0}
-    kept = Kept(about, 5, before.turn.state, None, (), 0, intent=(6, 2))
+    saved = SavedState(about, 5, before.turn.state, None, (), 0, intent=(6, 2))
     agent = agent_of("private-ucb")
-    resume(agent, kept, 6, SeededLaplace(1, 1))
+    resume(agent, saved, 6, SeededLaplace(1, 1))
     assert agent.choose() == Intent(6, 2, Release(2, 6, 2, scale_steps(2)))
     turn = agent.advance(0)
     assert [release for release, _ in turn.releases] == [Release(2, 6, 2, scale_steps(2))]

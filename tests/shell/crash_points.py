@@ -178,9 +178,9 @@ def live(place: Path, algorithm: str, edge: str, passes: int, *, sends_first: bo
     journal = DeadlyJournal.open(place / "state", whose(settings))
     environment, noise = Environment(world, reaper), DeadlyNoise(world, reaper)
     counted = len(environment.arm_of)
-    kept = journal.kept
-    if kept is not None:
-        require_up_to_date(kept, counted, str(place))
+    saved = journal.saved
+    if saved is not None:
+        require_up_to_date(saved, counted, str(place))
     agent = assemble(
         1,
         algorithm,
@@ -189,7 +189,7 @@ def live(place: Path, algorithm: str, edge: str, passes: int, *, sends_first: bo
         noise=noise,
         coins=KeyedCoins(5, 1),
         trial=counted,
-        kept=kept,
+        saved=saved,
     )
     noise.live = True
     log = structlog.get_logger()
@@ -256,12 +256,12 @@ def _is_below(world: World, algorithm: str) -> bool:
     sent = world.noted("sent")
     if not sent:
         return False
-    kept = inspect(world.place / "state")
+    saved = inspect(world.place / "state")
     if algorithm == "sealed":
-        batches = {arm: sum(r.arm == arm for r, _ in kept.releases) for arm in range(ARMS)}
+        batches = {arm: sum(r.arm == arm for r, _ in saved.releases) for arm in range(ARMS)}
         newest = [releases_in(body, algorithm) for _, _, *body in sent]
         return any(batches[arm] < number for each in newest for arm, number in each)
-    charged = {(r.arm, r.pulls): value for r, value in kept.releases}
+    charged = {(r.arm, r.pulls): value for r, value in saved.releases}
     return any(charged.get(key) != value for key, value in releases_in(sent[-1][2:], algorithm).items())
 
 
@@ -272,11 +272,11 @@ def _tallies(world: World, algorithm: str) -> dict[str, int]:
         bodies.setdefault((incarnation, trial), set()).add(tuple(body))
         for key, value in releases_in(body, algorithm).items():
             values.setdefault(key, set()).add(value)
-    kept = inspect(world.place / "state")
+    saved = inspect(world.place / "state")
     return {
-        "trials": kept.trial,
+        "trials": saved.trial,
         "draws": len(world.noted("drawn")),
-        "releases": len(kept.releases),
+        "releases": len(saved.releases),
         "releases sent": len(values),
         "releases noised twice": sum(len(each) > 1 for each in values.values()),
         "trial numbers reused": sum(len(each) > 1 for each in bodies.values()),

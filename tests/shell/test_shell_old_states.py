@@ -49,8 +49,8 @@ def agent_from(journal: StateJournal, algorithm: str) -> Agent:
         Terms(2, 2, 3.0),
         noise=SeededLaplace(1, 3),
         coins=KeyedCoins(1, 3),
-        trial=journal.kept.trial if journal.kept else 0,
-        kept=journal.kept,
+        trial=journal.saved.trial if journal.saved else 0,
+        saved=journal.saved,
     )
 
 
@@ -84,14 +84,18 @@ def test_a_state_of_an_earlier_version_is_read_and_its_agent_goes_on_as_it_would
 ) -> None:
     left_behind(tmp_path, algorithm)
     journal = StateJournal.open(tmp_path, whose(settings(algorithm)))
-    assert journal.kept is not None
-    agent, refused = agent_from(journal, algorithm), journal.kept.refused
+    assert journal.saved is not None
+    agent, refused = agent_from(journal, algorithm), journal.saved.refused
     expected = json.loads((STATES / f"{algorithm}.json").read_text())
     assert [play(agent, journal) for _ in range(8)] == expected["then"]
     assert agent.turn.state == expected["policy"]
     journal.close()
-    kept = inspect(tmp_path)
-    assert (kept.trial, len(kept.releases), kept.refused) == (20, expected["releases"], refused + expected["refused"])
+    saved = inspect(tmp_path)
+    assert (saved.trial, len(saved.releases), saved.refused) == (
+        20,
+        expected["releases"],
+        refused + expected["refused"],
+    )
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -102,16 +102,16 @@ def drive(clock: str, agent: Agent, wire: Wire, keeping: Keeping | None, log: Fi
 
 @pytest.mark.parametrize("clock", ["lockstep", "free"])
 class TestLoops:
-    @pytest.mark.parametrize("kept", [True, False])
+    @pytest.mark.parametrize("saved", [True, False])
     async def test_a_loop_that_commits_sends_one_frame_per_trial(
-        self, clock: str, kept: bool, tmp_path: Path, log: FilteringBoundLogger
+        self, clock: str, saved: bool, tmp_path: Path, log: FilteringBoundLogger
     ) -> None:
         agent, wire = new_agent(), Wire()
-        keeping = joined(Keeping, agent, tmp_path if kept else None, log)
+        keeping = joined(Keeping, agent, tmp_path if saved else None, log)
         await drive(clock, agent, wire, keeping, log)
         keeping.close()
         assert [(round_, len(batches)) for round_, batches in wire.seen] == [(trial, 1) for trial in range(1, 6)]
-        assert not kept or inspect(tmp_path).trial == 5
+        assert not saved or inspect(tmp_path).trial == 5
 
     async def test_without_anybody_who_keeps_state_the_loop_itself_says_that_it_may_be_sent(
         self, clock: str, log: FilteringBoundLogger

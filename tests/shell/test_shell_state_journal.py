@@ -15,11 +15,11 @@ from loopback import RUN
 
 from agentd.core.agent import Agent
 from agentd.core.grid import UNIT
-from agentd.core.kept import resume
 from agentd.core.policy import PolicySettings, make_policy
 from agentd.core.policy.base import Keepable
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import ExactLaplace
+from agentd.core.saved_state import resume
 from agentd.core.terms import Terms
 from agentd.errors import LedgerInDoubt, StateUnusable
 from agentd.settings import AgentSettings
@@ -65,9 +65,9 @@ def play(agent: Agent, journal: StateJournal, trials: int) -> list[list[int]]:
 
 
 def returned(journal: StateJournal, algorithm: str = "private-ucb", counted: int | None = None) -> Agent:
-    assert journal.kept is not None
+    assert journal.saved is not None
     agent = new_agent(algorithm)
-    resume(agent, journal.kept, journal.kept.trial if counted is None else counted, ExactLaplace(secrets.token_bytes))
+    resume(agent, journal.saved, journal.saved.trial if counted is None else counted, ExactLaplace(secrets.token_bytes))
     return agent
 
 
@@ -118,11 +118,11 @@ def test_an_agent_that_died_in_its_first_round_begins_again_where_it_began(tmp_p
     joined(journal, trial=40)
     journal.close()
     journal = opened(tmp_path)
-    assert journal.kept is not None
-    require_up_to_date(journal.kept, 40, "there")
+    assert journal.saved is not None
+    require_up_to_date(journal.saved, 40, "there")
     agent = returned(journal)
     journal.close()
-    assert (agent.trial, journal.kept.incarnation, agent.turn.outbox()) == (40, 40, [])
+    assert (agent.trial, journal.saved.incarnation, agent.turn.outbox()) == (40, 40, [])
 
 
 def test_a_pull_that_was_lost_with_the_machine_is_skipped(tmp_path: Path) -> None:
@@ -231,8 +231,8 @@ def test_a_file_with_a_page_of_rubbish_is_refused_or_is_still_whole(tmp_path: Pa
         file.write(os.urandom(4096))
     with contextlib.suppress(StateUnusable):
         journal = opened(tmp_path)  # where it opens, nothing used that page
-        assert journal.kept is not None
-        assert journal.kept.releases == before.releases
+        assert journal.saved is not None
+        assert journal.saved.releases == before.releases
         journal.close()
 
 

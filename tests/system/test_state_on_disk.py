@@ -77,8 +77,8 @@ def test_sigterm_flushes_the_ledger(tmp_path: Path) -> None:
         assert process.wait() == 0, process.errors
         report = environment.reports[1]
     assert sorted(path.name for path in state.iterdir()) == [DATABASE, "lock"]
-    kept = inspect(state)
-    assert kept.trial == report.trial == len(kept.releases)
+    saved = inspect(state)
+    assert saved.trial == report.trial == len(saved.releases)
 
 
 def test_a_spent_budget_stops_where_that_is_asked_for(tmp_path: Path) -> None:
@@ -126,9 +126,9 @@ def test_a_full_disk_ends_it_before_anything_is_sent(context: Context, tmp_path:
     assert errors.splitlines()[-1].startswith(f"error: cannot write the ledger in {state}: ")
     assert "was sent and the agent stops here" in errors
     assert "Traceback" not in errors
-    kept = inspect(state)
-    assert max(sent) <= kept.trial
-    assert len(kept.releases) >= max(sent)
+    saved = inspect(state)
+    assert max(sent) <= saved.trial
+    assert len(saved.releases) >= max(sent)
 
 
 @pytest.mark.parametrize("place", ["read-only", "not a directory"])

@@ -1,6 +1,6 @@
-"""What an agent finds again after a crash, as a value; where it is kept is the shell's business.
+"""What an agent finds again after a crash, as a value; where it is saved is the shell's business.
 
-What the others said is not kept: they say it again.
+What the others said is not saved: they say it again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agentd.core.privacy.laplace import Noise
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SavedState:
     """An agent's own past: what it saw, what it released, what it was about to do."""
 
     about: Mapping[str, Any]
@@ -53,20 +53,20 @@ class Kept:
         return self.trial if self.next_arm(counted) is not None else max(self.trial, counted)
 
 
-def resume(agent: Agent, kept: Kept, counted: int, noise: Noise) -> None:
-    """Bring a new agent to where the kept one was; ValueError where that is not one of its own.
+def resume(agent: Agent, saved: SavedState, counted: int, noise: Noise) -> None:
+    """Bring a new agent to where the saved one was; ValueError where that is not one of its own.
 
     A noise source that follows a seed is brought there too, by one draw per release: it must not repeat itself.
     """
     policy = agent.policy
     if not isinstance(policy, Keepable) or policy.ledger is None:
         raise ValueError("this algorithm keeps no state")
-    policy.restore(kept.policy)
-    for release, _ in kept.releases:
+    policy.restore(saved.policy)
+    for release, _ in saved.releases:
         policy.ledger.take_back(release)
         noise.draw(release.arm, release.scale)
-    said = _alive(kept.said, agent.lifetime)
-    agent.resume(kept.last_trial(counted), arm=kept.next_arm(counted), said=said)
+    said = _alive(saved.said, agent.lifetime)
+    agent.resume(saved.last_trial(counted), arm=saved.next_arm(counted), said=said)
 
 
 def _alive(said: Batch | None, lifetime: int) -> Batch | None:

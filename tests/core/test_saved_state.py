@@ -10,7 +10,6 @@ from small_runs import observe
 from agentd.core.agent import Agent
 from agentd.core.bodies import RELEASED
 from agentd.core.grid import UNIT
-from agentd.core.kept import Kept, resume
 from agentd.core.message import Message, batch_of
 from agentd.core.policy import ALGORITHMS, PolicySettings, make_policy
 from agentd.core.policy.base import Keepable
@@ -18,6 +17,7 @@ from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import SeededLaplace
 from agentd.core.privacy.ledger import Ledger, Release
 from agentd.core.privacy.sealing import restored_batch
+from agentd.core.saved_state import SavedState, resume
 from agentd.core.terms import Terms
 
 NOISED = [name for name, algorithm in ALGORITHMS.items() if algorithm.noised]
@@ -27,7 +27,7 @@ def policy_of(algorithm: str, **changes: Any) -> Any:
     return make_policy(algorithm, PolicySettings(arms=2, **changes), 1, SeededLaplace(1, 1), KeyedCoins(1, 1))
 
 
-def kept(**changes: Any) -> Kept:
+def saved(**changes: Any) -> SavedState:
     usual: dict[str, Any] = {
         "about": {"incarnation": 4},
         "trial": 5,
@@ -37,7 +37,7 @@ def kept(**changes: Any) -> Kept:
         "refused": 0,
         "intent": None,
     }
-    return Kept(**(usual | changes))
+    return SavedState(**(usual | changes))
 
 
 @pytest.mark.parametrize("algorithm", NOISED)
@@ -52,7 +52,7 @@ def test_every_algorithm_that_adds_noise_can_be_kept(algorithm: str) -> None:
 def test_an_algorithm_without_a_ledger_cannot_be_resumed() -> None:
     agent = Agent(1, policy_of("ucb1"), terms=Terms(2, 1))
     with pytest.raises(ValueError, match="keeps no state"):
-        resume(agent, kept(), 5, SeededLaplace(1, 1))
+        resume(agent, saved(), 5, SeededLaplace(1, 1))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_an_algorithm_without_a_ledger_cannot_be_resumed() -> None:
 def test_a_pull_under_way_is_repeated_and_a_lost_one_skipped(
     intent: tuple[int, int] | None, counted: int, last: int, arm: int | None
 ) -> None:
-    state = kept(intent=intent)
+    state = saved(intent=intent)
     assert (state.last_trial(counted), state.next_arm(counted), state.incarnation) == (last, arm, 4)
 
 
@@ -75,7 +75,7 @@ def test_a_pull_under_way_is_repeated_and_a_lost_one_skipped(
 def test_what_was_said_last_is_said_again_where_anything_is_said(lifetime: int, said_again: int) -> None:
     said = batch_of(RELEASED, [Message(1, 5, 1, (5, 5, 9, 0, 0, 0), incarnation=4)])
     agent = Agent(1, policy_of("private-ucb"), terms=Terms(2, lifetime), incarnation=4)
-    resume(agent, kept(said=said), 5, SeededLaplace(1, 1))
+    resume(agent, saved(said=said), 5, SeededLaplace(1, 1))
     batches = agent.turn.outbox()
     assert [(m.trial, m.life, m.lifetime) for b in batches for m in b.messages()] == [(5, 3, 3)] * said_again
     assert agent.turn.outbox() == []
@@ -87,7 +87,7 @@ def test_a_seeded_source_goes_on_where_it_was() -> None:
     draws = [first.draw(0, 1000) for _ in range(3)]
     releases = tuple((Release(0, trial, trial, 500), 0) for trial in (1, 2))
     agent = Agent(1, policy_of("private-ucb"), terms=Terms(2, 1))
-    resume(agent, kept(releases=releases), 5, again)
+    resume(agent, saved(releases=releases), 5, again)
     assert again.draw(0, 1000) == draws[2]
 
 
