@@ -36,7 +36,7 @@ from agentd.core.message import (
     unsigned,
 )
 from agentd.core.origins import Origins
-from agentd.core.policy.base import Intent, Keepable, Policy, Released, Snapshot, intend
+from agentd.core.policy.base import Intent, Policy, Released, Restorable, Snapshot, intend
 from agentd.core.privacy.ledger import Ledger
 from agentd.core.terms import Terms
 
@@ -66,7 +66,7 @@ class Turn:
         agent = self._agent
         if agent.trial != self.trial:
             raise RuntimeError(f"the state after trial {self.trial} is gone: the agent is at trial {agent.trial}")
-        return cast("Keepable", agent.policy).snapshot()  # who keeps it has asked once: a protocol is slow to ask
+        return cast("Restorable", agent.policy).snapshot()  # who keeps it has asked once: a protocol is slow to ask
 
     @property
     def message(self) -> tuple[list[int], bytes]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from agentd.core.agent import Agent
 from agentd.core.message import LIFE, LIFETIME, Batch
-from agentd.core.policy.base import Keepable, Released, Snapshot
+from agentd.core.policy.base import Released, Restorable, Snapshot
 from agentd.core.privacy.laplace import Noise
 
 
@@ -59,7 +59,7 @@ def resume(agent: Agent, saved: SavedState, counted: int, noise: Noise) -> None:
     A noise source that follows a seed is brought there too, by one draw per release: it must not repeat itself.
     """
     policy = agent.policy
-    if not isinstance(policy, Keepable) or policy.ledger is None:
+    if not isinstance(policy, Restorable) or policy.ledger is None:
         raise ValueError("this algorithm keeps no state")
     policy.restore(saved.policy)
     for release, _ in saved.releases:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from structlog.typing import FilteringBoundLogger
 
 from agentd.core.agent import Agent, Turn
-from agentd.core.policy.base import Intent, Keepable
+from agentd.core.policy.base import Intent, Restorable
 from agentd.core.saved_state import SavedState
 from agentd.errors import BudgetExhausted, StateUnusable
 from agentd.settings import AgentSettings
@@ -44,7 +44,7 @@ class Keeping:
         """Tie the state to the run that the environment serves."""
         if self._journal is None:
             return
-        assert isinstance(agent.policy, Keepable)  # noqa: S101 - the settings have seen to it
+        assert isinstance(agent.policy, Restorable)  # noqa: S101 - the settings have seen to it
         self._journal.join(agent.turn, run=welcome.run.hex(), arms=welcome.arms, incarnation=agent.incarnation)
         if (saved := self._journal.saved) is not None and agent.trial > saved.trial:
             self._log.warning("a pull was lost with the machine; its trial is skipped", trial=agent.trial)

@@ -12,7 +12,7 @@ from agentd.core.bodies import RELEASED
 from agentd.core.grid import UNIT
 from agentd.core.message import Message, batch_of
 from agentd.core.policy import ALGORITHMS, PolicySettings, make_policy
-from agentd.core.policy.base import Keepable
+from agentd.core.policy.base import Restorable
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import SeededLaplace
 from agentd.core.privacy.ledger import Ledger, Release
@@ -43,7 +43,7 @@ def saved(**changes: Any) -> SavedState:
 @pytest.mark.parametrize("algorithm", NOISED)
 def test_every_algorithm_that_adds_noise_can_be_kept(algorithm: str) -> None:
     policy = policy_of(algorithm)
-    assert isinstance(policy, Keepable)
+    assert isinstance(policy, Restorable)
     with pytest.raises(ValueError, match="not the state of"):
         policy.restore({"counts": [1]})
     policy.restore(policy.snapshot())

@@ -16,7 +16,7 @@ from loopback import RUN
 from agentd.core.agent import Agent
 from agentd.core.grid import UNIT
 from agentd.core.policy import PolicySettings, make_policy
-from agentd.core.policy.base import Keepable
+from agentd.core.policy.base import Restorable
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import ExactLaplace
 from agentd.core.saved_state import resume
@@ -80,8 +80,8 @@ def test_what_is_written_comes_back(tmp_path: Path, algorithm: str) -> None:
     again = returned(journal, algorithm)
     journal.close()
     assert again.trial == agent.trial == 40
-    assert isinstance(agent.policy, Keepable)
-    assert isinstance(again.policy, Keepable)
+    assert isinstance(agent.policy, Restorable)
+    assert isinstance(again.policy, Restorable)
     assert again.policy.snapshot() == agent.policy.snapshot()
     assert agent.policy.ledger is not None
     assert again.policy.ledger is not None

@@ -99,8 +99,8 @@ def best_arm(sums: list[int], counts: list[int], trial: int) -> int:
 
 
 @runtime_checkable
-class Keepable(Protocol):
-    """A policy whose state can be kept: what it noised must never be noised again."""
+class Restorable(Protocol):
+    """A policy whose state can be saved and restored: what it noised must never be noised again."""
 
     @property
     def ledger(self) -> Ledger | None:
