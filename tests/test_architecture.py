@@ -37,7 +37,7 @@ ALLOWED = {
         "agentd.interrupts",
         "agentd.settings",
         "agentd.shell.state_journal",
-        "agentd.shell.keeping",
+        "agentd.shell.state_keeper",
     },
     "agentd.simulate": {
         "agentd.core",

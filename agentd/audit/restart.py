@@ -29,8 +29,8 @@ from agentd.audit.transcript import Stage, Transcript, make_agent
 from agentd.core.agent import Agent, Turn
 from agentd.core.privacy.laplace import Noise
 from agentd.settings import AgentSettings
-from agentd.shell.keeping import Keeping, require_up_to_date, whose
 from agentd.shell.state_journal import StateJournal
+from agentd.shell.state_keeper import StateKeeper, require_up_to_date, whose
 from agentd.wire.environment import Welcome
 
 EDGES = (
@@ -130,21 +130,21 @@ def live(stage: Stage, journal: DeadlyJournal, reaper: Reaper, noise: Noise) -> 
     if journal.saved is not None:
         require_up_to_date(journal.saved, counted, "the audit")
     agent = make_agent(case, noise, journal.saved, counted)
-    keeping = Keeping(settings_of(case), journal, structlog.get_logger())
-    keeping.join(agent, Welcome(bytes(8), case.arms, 0.0, 1.0, 0, counted + 1))
+    keeper = StateKeeper(settings_of(case), journal, structlog.get_logger())
+    keeper.join(agent, Welcome(bytes(8), case.arms, 0.0, 1.0, 0, counted + 1))
     journal.reaper = reaper
     while agent.trial < case.trials:
-        _trial(stage, agent, keeping, reaper)
+        _trial(stage, agent, keeper, reaper)
     if left := agent.turn.outbox():  # back after its last commit: that message may not have left
         stage.publish(agent, left)
     return agent
 
 
-def _trial(stage: Stage, agent: Agent, keeping: Keeping, reaper: Reaper) -> None:
+def _trial(stage: Stage, agent: Agent, keeper: StateKeeper, reaper: Reaper) -> None:
     reaper.trial = agent.trial + 1
     stage.deliver(agent)
     reaper.at("before the intent")
-    intent = keeping.choose(agent)
+    intent = keeper.choose(agent)
     reaper.at("after the intent")
     reward = stage.pull(intent.trial, intent.arm)
     reaper.at("after the pull")
@@ -153,7 +153,7 @@ def _trial(stage: Stage, agent: Agent, keeping: Keeping, reaper: Reaper) -> None
     if stage.case.fault == "redrawn-noise":
         turn.committed()  # it is not
         stage.publish(agent, turn.outbox())
-    keeping.commit(turn)
+    keeper.commit(turn)
     stage.publish(agent, turn.outbox())
     reaper.at("after the send")
 

@@ -30,10 +30,10 @@ from agentd.settings import AgentSettings
 from agentd.shell.drive import Reporter, drive_free, drive_lockstep
 from agentd.shell.environment_client import EnvironmentClient, RunOver
 from agentd.shell.health import PATIENCE, Health
-from agentd.shell.keeping import Keeping, require_up_to_date
 from agentd.shell.link import Link
 from agentd.shell.logs import open_log
 from agentd.shell.noise import noise_of
+from agentd.shell.state_keeper import StateKeeper, require_up_to_date
 from agentd.shell.transport import ZmqTransport
 from agentd.wire.environment import MAX_COUNT, MAX_REASON_CHARS, MAX_REASONS, MICRO, Report, Welcome
 
@@ -93,14 +93,14 @@ async def _attend(
     health: Health,
 ) -> None:
     """Join the run, take part in it, leave it."""
-    keeping = Keeping.open(settings, log)
+    keeper = StateKeeper.open(settings, log)
     try:
-        await _attend_keeping(settings, context, bandit, log, stop, health=health, keeping=keeping)
+        await _attend_with_state(settings, context, bandit, log, stop, health=health, keeper=keeper)
     finally:
-        keeping.close()
+        keeper.close()
 
 
-async def _attend_keeping(
+async def _attend_with_state(
     settings: AgentSettings,
     context: zmq.Context[zmq.Socket[bytes]],
     bandit: EnvironmentClient,
@@ -108,9 +108,9 @@ async def _attend_keeping(
     stop: asyncio.Event,
     *,
     health: Health,
-    keeping: Keeping,
+    keeper: StateKeeper,
 ) -> None:
-    saved = keeping.saved
+    saved = keeper.saved
     transport = ZmqTransport(context, own=settings.id, listen=settings.listen, peers=settings.peers)
     link = Link(transport, own=settings.id, log=log)
     health.say("ready", fresh_s=PATIENCE * settings.ready_timeout_s)  # bound; nothing moves until the others are there
@@ -119,7 +119,7 @@ async def _attend_keeping(
         welcome = await bandit.hello(settings.id, incarnation, settings.ready_timeout_s)
         log = log.bind(run=welcome.run.hex())
         agent = agent_of(settings, welcome, saved)
-        keeping.join(agent, welcome)
+        keeper.join(agent, welcome)
         if agent.policy.ledger is not None and settings.state is None and settings.seed is None:
             log.warning("the privacy ledger is in memory only and begins anew after a restart; --state DIR keeps it")
         link.introduce(run=welcome.run, arms=welcome.arms, incarnation=agent.incarnation, round_=agent.trial)
@@ -129,7 +129,7 @@ async def _attend_keeping(
         if not stop.is_set():
             log.info("ready", trial=agent.trial, neighbours=len(settings.peers))
         await _take_part(
-            settings, agent, link, bandit, horizon=welcome.horizon, stop=stop, log=log, health=health, keeping=keeping
+            settings, agent, link, bandit, horizon=welcome.horizon, stop=stop, log=log, health=health, keeper=keeper
         )
         health.say("done", trial=agent.trial)
         if stop.is_set():
@@ -167,7 +167,7 @@ async def _take_part(
     link: Link,
     bandit: EnvironmentClient,
     *,
-    keeping: Keeping,
+    keeper: StateKeeper,
     horizon: int,
     stop: asyncio.Event,
     log: FilteringBoundLogger,
@@ -186,7 +186,7 @@ async def _take_part(
     longest_s = settings.round_timeout_s if settings.clock == "lockstep" else settings.interval_s
     health.say("running", trial=agent.trial, fresh_s=PATIENCE * longest_s)
     try:
-        await drive(agent, link, bandit, rounds=rounds, stop=stop, reporter=reporter, keeping=keeping)
+        await drive(agent, link, bandit, rounds=rounds, stop=stop, reporter=reporter, keeper=keeper)
     except RunOver:
         stop.set()
     except LedgerInDoubt:

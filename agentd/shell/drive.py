@@ -11,8 +11,8 @@ from structlog.typing import FilteringBoundLogger
 
 from agentd.core.agent import Agent, Turn
 from agentd.core.message import MAX_TRIAL
-from agentd.shell.keeping import Keeping
 from agentd.shell.link import Link
+from agentd.shell.state_keeper import StateKeeper
 
 REPORT_EVERY_S = 2.0
 LOG_EVERY_TRIALS = 100
@@ -52,11 +52,11 @@ async def drive_lockstep(
     round_timeout_s: float,
     stop: asyncio.Event,
     reporter: Reporter,
-    keeping: Keeping | None = None,
+    keeper: StateKeeper | None = None,
 ) -> None:
     """Carry the agent through its trials in step with its neighbours; nobody coordinates but the neighbours."""
     while agent.trial < rounds and not stop.is_set():
-        turn = await _pull(agent, bandit, keeping)
+        turn = await _pull(agent, bandit, keeper)
         last = agent.trial == rounds
         link.publish(agent.trial, turn.outbox(), last=last)
         if not last:
@@ -74,13 +74,13 @@ async def drive_free(
     interval_s: float,
     stop: asyncio.Event,
     reporter: Reporter,
-    keeping: Keeping | None = None,
+    keeper: StateKeeper | None = None,
 ) -> None:
     """Carry the agent through its trials on its own clock; it waits for nobody."""
     due_s = link.now_s()
     while agent.trial < rounds and not stop.is_set():
         agent.receive(link.drain(), latest_trial=MAX_TRIAL)  # clocks differ: nobody knows how far others can be
-        turn = await _pull(agent, bandit, keeping)
+        turn = await _pull(agent, bandit, keeper)
         link.publish(agent.trial, turn.outbox(), last=agent.trial == rounds)
         reporter.tick(agent.trial)
         due_s = max(due_s + interval_s, link.now_s())
@@ -88,12 +88,12 @@ async def drive_free(
             await link.pause(due_s - link.now_s(), stop)
 
 
-async def _pull(agent: Agent, bandit: Bandit, keeping: Keeping | None) -> Turn:
+async def _pull(agent: Agent, bandit: Bandit, keeper: StateKeeper | None) -> Turn:
     """One trial, written down where something keeps the agent's state."""
-    intent = keeping.choose(agent) if keeping is not None else agent.choose()
+    intent = keeper.choose(agent) if keeper is not None else agent.choose()
     turn = agent.advance(await bandit.pull(agent.own, intent.trial, intent.arm))
-    if keeping is not None:
-        keeping.commit(turn)
+    if keeper is not None:
+        keeper.commit(turn)
     else:
         turn.committed()
     return turn

@@ -34,9 +34,9 @@ from agentd.core.privacy.laplace import ExactLaplace
 from agentd.core.terms import Terms
 from agentd.settings import AgentSettings
 from agentd.shell.drive import Reporter, drive_free
-from agentd.shell.keeping import Keeping, require_up_to_date, whose
 from agentd.shell.ledger_file import inspect
 from agentd.shell.state_journal import StateJournal
+from agentd.shell.state_keeper import StateKeeper, require_up_to_date, whose
 from agentd.wire.environment import Welcome
 
 EDGES = (
@@ -154,7 +154,7 @@ class Wire:
         self._reaper.at("after the send")
 
 
-class SendsFirst(Keeping):
+class SendsFirst(StateKeeper):
     """What must not be: the message leaves before it is on disk. With it, the faults counted here do happen."""
 
     wire: Wire
@@ -193,10 +193,10 @@ def live(place: Path, algorithm: str, edge: str, passes: int, *, sends_first: bo
     )
     noise.live = True
     log = structlog.get_logger()
-    keeping = (SendsFirst if sends_first else Keeping)(settings, journal, log)
-    if isinstance(keeping, SendsFirst):
-        keeping.wire = Wire(world, reaper)
-    keeping.join(agent, Welcome(b"12345678", ARMS, 0.0, 1.0, 0, counted + 1))
+    keeper = (SendsFirst if sends_first else StateKeeper)(settings, journal, log)
+    if isinstance(keeper, SendsFirst):
+        keeper.wire = Wire(world, reaper)
+    keeper.join(agent, Welcome(b"12345678", ARMS, 0.0, 1.0, 0, counted + 1))
     journal.reaper = reaper
     drive = drive_free(
         agent,
@@ -206,7 +206,7 @@ def live(place: Path, algorithm: str, edge: str, passes: int, *, sends_first: bo
         interval_s=1e-6,
         stop=asyncio.Event(),
         reporter=Reporter(lambda: None, log),
-        keeping=keeping,
+        keeper=keeper,
     )
     asyncio.run(drive)
 

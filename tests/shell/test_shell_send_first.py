@@ -24,8 +24,8 @@ from agentd.core.terms import Terms
 from agentd.errors import LedgerInDoubt
 from agentd.settings import AgentSettings
 from agentd.shell.drive import Reporter, drive_free, drive_lockstep
-from agentd.shell.keeping import Keeping
 from agentd.shell.ledger_file import inspect
+from agentd.shell.state_keeper import StateKeeper
 from agentd.wire.environment import Welcome
 
 ROOT = Path(__file__).parent.parent.parent
@@ -55,14 +55,14 @@ class Arms:
         return UNIT
 
 
-class Forgets(Keeping):
+class Forgets(StateKeeper):
     """Keeps nothing, and does not say so."""
 
     def commit(self, turn: Turn) -> None:
         pass
 
 
-class SendsFirst(Keeping):
+class SendsFirst(StateKeeper):
     """Sends what it is about to write down."""
 
     wire: Wire
@@ -86,14 +86,14 @@ def new_agent() -> Agent:
     return assemble(1, "private-ucb", PolicySettings(arms=ARMS), Terms(ARMS, 2), noise=noise)
 
 
-def joined(kind: type[Keeping], agent: Agent, place: Path | None, log: FilteringBoundLogger) -> Any:
-    keeping = kind.open(settings(place), log)
-    keeping.join(agent, Welcome(RUN, ARMS, 0.0, 1.0, 0, 1))
-    return keeping
+def joined(kind: type[StateKeeper], agent: Agent, place: Path | None, log: FilteringBoundLogger) -> Any:
+    keeper = kind.open(settings(place), log)
+    keeper.join(agent, Welcome(RUN, ARMS, 0.0, 1.0, 0, 1))
+    return keeper
 
 
-def drive(clock: str, agent: Agent, wire: Wire, keeping: Keeping | None, log: FilteringBoundLogger) -> Any:
-    around: Any = {"rounds": 5, "stop": asyncio.Event(), "reporter": Reporter(lambda: None, log), "keeping": keeping}
+def drive(clock: str, agent: Agent, wire: Wire, keeper: StateKeeper | None, log: FilteringBoundLogger) -> Any:
+    around: Any = {"rounds": 5, "stop": asyncio.Event(), "reporter": Reporter(lambda: None, log), "keeper": keeper}
     link: Any = wire
     if clock == "lockstep":
         return drive_lockstep(agent, link, Arms(), round_timeout_s=1.0, **around)
@@ -107,9 +107,9 @@ class TestLoops:
         self, clock: str, saved: bool, tmp_path: Path, log: FilteringBoundLogger
     ) -> None:
         agent, wire = new_agent(), Wire()
-        keeping = joined(Keeping, agent, tmp_path if saved else None, log)
-        await drive(clock, agent, wire, keeping, log)
-        keeping.close()
+        keeper = joined(StateKeeper, agent, tmp_path if saved else None, log)
+        await drive(clock, agent, wire, keeper, log)
+        keeper.close()
         assert [(round_, len(batches)) for round_, batches in wire.seen] == [(trial, 1) for trial in range(1, 6)]
         assert not saved or inspect(tmp_path).trial == 5
 
@@ -122,29 +122,29 @@ class TestLoops:
 
     @pytest.mark.parametrize("fault", [Forgets, SendsFirst])
     async def test_a_loop_that_sends_first_fails_before_anything_is_sent(
-        self, clock: str, fault: type[Keeping], tmp_path: Path, log: FilteringBoundLogger
+        self, clock: str, fault: type[StateKeeper], tmp_path: Path, log: FilteringBoundLogger
     ) -> None:
         agent, wire = new_agent(), Wire()
-        keeping = joined(fault, agent, tmp_path, log)
-        keeping.wire = wire
+        keeper = joined(fault, agent, tmp_path, log)
+        keeper.wire = wire
         with pytest.raises(RuntimeError, match="nothing may be sent after trial 1 before it is committed"):
-            await drive(clock, agent, wire, keeping, log)
-        keeping.close()
+            await drive(clock, agent, wire, keeper, log)
+        keeper.close()
         assert wire.seen == []
 
     async def test_where_the_disk_refuses_the_commit_the_outbox_stays_closed(
         self, clock: str, tmp_path: Path, log: FilteringBoundLogger
     ) -> None:
         agent, wire = new_agent(), Wire()
-        keeping = joined(Keeping, agent, tmp_path, log)
+        keeper = joined(StateKeeper, agent, tmp_path, log)
         agent.choose()
         turn = agent.advance(UNIT)
-        keeping._journal._database.execute("PRAGMA query_only = 1")
+        keeper._journal._database.execute("PRAGMA query_only = 1")
         with pytest.raises(LedgerInDoubt, match="nothing of trial 1 was sent"):
-            keeping.commit(turn)
+            keeper.commit(turn)
         with pytest.raises(RuntimeError, match="before it is committed"):
-            await drive(clock, agent, wire, keeping, log)
-        keeping.close()
+            await drive(clock, agent, wire, keeper, log)
+        keeper.close()
         assert wire.seen == []
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # only an agent that keeps state loads SQLite
     from agentd.shell.state_journal import StateJournal
 
 
-class Keeping:
+class StateKeeper:
     """Writes each round down before it is sent, and notices when the budget is spent."""
 
     def __init__(self, settings: AgentSettings, journal: StateJournal | None, log: FilteringBoundLogger) -> None:
@@ -27,7 +27,7 @@ class Keeping:
         self._said = False
 
     @classmethod
-    def open(cls, settings: AgentSettings, log: FilteringBoundLogger) -> Keeping:
+    def open(cls, settings: AgentSettings, log: FilteringBoundLogger) -> StateKeeper:
         """Take up the state that the settings name, if any."""
         if settings.state is None:
             return cls(settings, None, log)
