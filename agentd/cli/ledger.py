@@ -56,7 +56,7 @@ def _agents(place: Path) -> list[Path]:
 
 
 def _report(place: Path, delta: float, *, tight: bool) -> dict[str, Any]:
-    from agentd.shell.ledger_file import inspect
+    from agentd.shell.state_reader import inspect
 
     saved = inspect(place)
     about, spent = saved.about, ledger_of(saved)
@@ -119,7 +119,7 @@ def _paper_bound(saved: SavedState, delta: float) -> float | None:
 
 
 def _verify(report: dict[str, Any], place: Path) -> None:
-    from agentd.shell.ledger_file import inspect
+    from agentd.shell.state_reader import inspect
 
     scales = _scales(inspect(place))
     for entry in report["per_arm"]:
