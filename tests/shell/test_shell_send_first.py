@@ -49,6 +49,12 @@ class Wire:
     async def gather(self, round_timeout_s: float, stop: asyncio.Event) -> list[Batch]:
         return []
 
+    def now_s(self) -> float:
+        return 0.0
+
+    async def pause(self, seconds: float, stop: asyncio.Event) -> None:
+        await asyncio.sleep(0)
+
 
 class Arms:
     async def pull(self, agent: int, trial: int, arm: int) -> int:
