@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 import click
 
 from agentd.cli.options import FROM_ENVIRONMENT, Numbers, Range, config_option
-from agentd.cli.version import versions
 from agentd.core.chance import Purpose, stream
 from agentd.environment.request_server import Ending
 from agentd.environment.service import EnvironmentSettings, run_environment
@@ -24,6 +23,7 @@ from agentd.environment.terms import Terms
 from agentd.errors import SettingsError
 from agentd.run.arms import Arms
 from agentd.run.directory import RunDirectory, finite
+from agentd.run.versions import versions
 from agentd.settings import REWARDS, TestbedSettings, is_loopback
 from agentd.wire.frame import RUN_BYTES
 
@@ -97,12 +97,12 @@ def summarise_environment(ending: Ending) -> dict[str, Any]:
     bandit = ending.bandit
     reports = [seat.report for seat in bandit.seats.values() if seat.report is not None]
     agents = len(bandit.rows)
-    regret = ending.status["group_regret"]
+    regret = ending.status.group_regret
     spent = [epsilon_of(report) for report in reports]
     return {
         "algorithm": None,
         "agents": agents,
-        "rounds": bandit.terms.rounds or max((agent["trial"] for agent in ending.status["agents"]), default=0),
+        "rounds": bandit.terms.rounds or max((agent.trial for agent in ending.status.agents), default=0),
         "gamma": None,
         "diameter": None,
         "group_regret": regret,
@@ -121,8 +121,8 @@ def summarise_environment(ending: Ending) -> dict[str, Any]:
         "run": bandit.terms.run.hex(),
         "pulls": bandit.pulls,
         "agents_done": sum(seat.done for seat in bandit.seats.values()),
-        "refused": ending.status["refused"],
-        "malformed": ending.status["malformed"],
+        "refused": ending.status.refused,
+        "malformed": ending.status.malformed,
     }
 
 

@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 import json
-import platform
-from importlib import metadata
 
 import click
 
-from agentd import __version__
-
-_STANDS_ON = ("click", "msgpack", "numpy", "pyzmq", "structlog")
-
-
-def versions() -> dict[str, str]:
-    """The versions that decide how a run behaves, for manifests and bug reports."""
-    return {
-        "agentd": __version__,
-        "python": platform.python_version(),
-        **{name: metadata.version(name) for name in _STANDS_ON},
-    }
+from agentd.run.versions import versions
 
 
 @click.command()

@@ -18,6 +18,7 @@ from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.status import Speed, Tallies, status_of
 from agentd.environment.store import Store
 from agentd.errors import PeerError
+from agentd.run.status import Status
 from agentd.wire.codec import decode_environment, encode_environment
 from agentd.wire.environment import Hello, Ping, Pull, Refusal, Refused, Reply, Report, Request
 from agentd.wire.frame import VERSION, Reason
@@ -31,7 +32,7 @@ class Ending:
     """What an environment knows at its end."""
 
     bandit: SharedBandit
-    status: dict[str, Any]
+    status: Status
     wall_s: float
     """Since the service started; a run that was taken up again is older."""
 
@@ -89,7 +90,7 @@ class RequestServer:
         wall_s = time.monotonic() - self._started_s
         if self._store is not None:
             self._write_results(self._store)
-        self._log.info("ended", pulls=self.bandit.pulls, group_regret=status["group_regret"], wall_s=round(wall_s, 3))
+        self._log.info("ended", pulls=self.bandit.pulls, group_regret=status.group_regret, wall_s=round(wall_s, 3))
         return Ending(self.bandit, status, wall_s)
 
     def _reply(self, parts: list[bytes], now_s: float) -> Reply:
@@ -130,7 +131,7 @@ class RequestServer:
         if self._changed and now_s >= self._status_due_s:
             self._write_status(now_s)
 
-    def _write_status(self, now_s: float) -> dict[str, Any]:
+    def _write_status(self, now_s: float) -> Status:
         spent_before_s = time.process_time()  # not the clock: on a busy machine that would mean hardly ever writing
         status = status_of(
             self.bandit,

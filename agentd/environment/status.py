@@ -9,6 +9,7 @@ from typing import Any
 
 from agentd.environment.shared_bandit import Seat, SharedBandit
 from agentd.run.regret import RegretLedger
+from agentd.run.status import AgentStatus, Status
 from agentd.wire.environment import MAX_COUNT, MICRO, Report, write_fields
 
 
@@ -37,24 +38,22 @@ class Speed:
         return per_s
 
 
-def status_of(
-    bandit: SharedBandit, tallies: Tallies, *, address: str, pulls_per_s: float, now_s: float
-) -> dict[str, Any]:
-    """The content of status.json, apart from when it was written."""
-    return {
-        "run": bandit.terms.run.hex(),
-        "address": address,
-        "arms": bandit.terms.arms.count,
-        "rounds": bandit.terms.rounds,
-        "agents": [_agent_status(agent, bandit.seats.get(agent), now_s) for agent in bandit.rows],
-        "group_regret": bandit.group_regret,
-        "pulls": bandit.pulls,
-        "pulls_per_s": round(pulls_per_s, 1),
-        "refused": dict(sorted(tallies.refused.items())),
-        "malformed": dict(sorted(tallies.malformed.items())),
-        "unanswerable": tallies.unanswerable,
-        "done": bandit.all_done,
-    }
+def status_of(bandit: SharedBandit, tallies: Tallies, *, address: str, pulls_per_s: float, now_s: float) -> Status:
+    """How the run is doing now."""
+    return Status(
+        run=bandit.terms.run.hex(),
+        address=address,
+        arms=bandit.terms.arms.count,
+        rounds=bandit.terms.rounds,
+        agents=tuple(_agent_status(agent, bandit.seats.get(agent), now_s) for agent in bandit.rows),
+        group_regret=bandit.group_regret,
+        pulls=bandit.pulls,
+        pulls_per_s=round(pulls_per_s, 1),
+        refused=dict(sorted(tallies.refused.items())),
+        malformed=dict(sorted(tallies.malformed.items())),
+        unanswerable=tallies.unanswerable,
+        done=bandit.all_done,
+    )
 
 
 def epsilon_of(report: Report | None) -> float | None:
@@ -104,18 +103,18 @@ def dropped_in_all(reports: Iterable[Report]) -> dict[str, int]:
     return dict(sorted(total.items()))
 
 
-def _agent_status(agent: int, seat: Seat | None, now_s: float) -> dict[str, Any]:
+def _agent_status(agent: int, seat: Seat | None, now_s: float) -> AgentStatus:
     report = seat.report if seat is not None else None
     ledger: RegretLedger | None = seat.ledger if seat is not None else None
     seen_s = seat.seen_s if seat is not None else None
-    return {
-        "id": agent,
-        "trial": ledger.rounds_seen if ledger is not None else 0,
-        "regret": ledger.group_regret if ledger is not None else 0.0,
-        "messages": report.messages if report is not None else 0,
-        "bytes": report.bytes if report is not None else 0,
-        "dropped": sum(count for _, count in report.dropped) if report is not None else 0,
-        "epsilon": epsilon_of(report),
-        "done": report.done if report is not None else False,
-        "last_seen_s_ago": round(now_s - seen_s, 3) if seen_s is not None else None,
-    }
+    return AgentStatus(
+        id=agent,
+        trial=ledger.rounds_seen if ledger is not None else 0,
+        regret=ledger.group_regret if ledger is not None else 0.0,
+        messages=report.messages if report is not None else 0,
+        bytes=report.bytes if report is not None else 0,
+        dropped=sum(count for _, count in report.dropped) if report is not None else 0,
+        epsilon=epsilon_of(report),
+        done=report.done if report is not None else False,
+        last_seen_s_ago=round(now_s - seen_s, 3) if seen_s is not None else None,
+    )

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from agentd.environment.pull_journal import PullJournal, replay
 from agentd.environment.shared_bandit import Counted, SharedBandit
@@ -23,13 +22,13 @@ from agentd.environment.status import report_from_json, report_to_json
 from agentd.environment.terms import Terms
 from agentd.errors import AgentdError, ConfigurationError
 from agentd.files import replacing
+from agentd.run import fault_log
 from agentd.run.directory import RunDirectory
+from agentd.run.status import FILE as STATUS
+from agentd.run.status import Status
 from agentd.wire.environment import Report
 
-TERMS, REPORTS, STATUS, FAULTS = "environment.json", "reports.json", "status.json", "faults.jsonl"
-
-_EVENTS_LIMIT = 1000
-_EVENT_CHARS = 200
+TERMS, REPORTS = "environment.json", "reports.json"
 
 
 class Store:
@@ -78,9 +77,9 @@ class Store:
         listed = [report_to_json(report) for report in reports]
         replace_file(self.path / REPORTS, json.dumps({"reports": listed}) + "\n")
 
-    def write_status(self, status: Mapping[str, Any]) -> None:
+    def write_status(self, status: Status) -> None:
         """Write down how the run is doing, and when that was."""
-        replace_file(self.path / STATUS, json.dumps({**status, "written": time.time()}) + "\n")
+        replace_file(self.path / STATUS, json.dumps({**status.to_json(), "written": time.time()}) + "\n")
 
     def write_results(self, bandit: SharedBandit) -> None:
         """Pulls, regret and its picture; ValueError if the pulls are too sparse for a table."""
@@ -88,7 +87,8 @@ class Store:
         directory = RunDirectory(self.path)
         try:
             directory.write_pulls(arm, reward)
-            directory.write_regret(arm, bandit.terms.arms.means, "Group regret", read_events(self.path / FAULTS))
+            events = fault_log.read_events(self.path / fault_log.FILE)
+            directory.write_regret(arm, bandit.terms.arms.means, "Group regret", events)
         except OSError as fault:
             raise _unwritable(self.path, fault) from None
 
@@ -102,18 +102,6 @@ def read_terms(path: Path) -> Terms | None:
         return None
     except (OSError, ValueError) as fault:
         raise _unusable(place, fault) from None
-
-
-def read_events(path: Path) -> list[tuple[int, str]]:
-    """The faults that somebody noted down, one {"round": …, "what": …} per line; other lines are passed over."""
-    if not path.is_file():
-        return []
-    events: list[tuple[int, str]] = []
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            if (event := _event(line)) is not None and len(events) < _EVENTS_LIMIT:
-                events.append(event)
-    return events
 
 
 def replace_file(path: Path, text: str, *, mode: int = 0o644) -> None:
@@ -133,14 +121,6 @@ def _read_reports(path: Path) -> list[Report]:
     if not isinstance(content, dict) or not isinstance(content.get("reports"), list):
         raise ValueError("it holds no list of reports")
     return [report_from_json(report) for report in content["reports"]]
-
-
-def _event(line: str) -> tuple[int, str] | None:
-    try:
-        content = json.loads(line)
-        return int(content["round"]), str(content["what"])[:_EVENT_CHARS]
-    except (ValueError, KeyError, TypeError):
-        return None
 
 
 def _unwritable(path: Path, fault: OSError) -> AgentdError:

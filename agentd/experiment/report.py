@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from agentd.cli.version import versions
 from agentd.core.policy import ALGORITHMS
 from agentd.experiment.figures import Axis, Figure, Measured, curve_of, over_trials
 from agentd.experiment.parts import Floats
@@ -21,6 +20,7 @@ from agentd.experiment.trials import Trials
 from agentd.files import replacing
 from agentd.run.spec import DELTA
 from agentd.run.summary import NOT_PRIVATE
+from agentd.run.versions import versions
 
 POINTS_LIMIT = 500
 """Rounds per series in the CSV; both ends are kept."""

@@ -27,8 +27,6 @@ from numpy.typing import NDArray
 
 from agentd.errors import ConfigurationError
 from agentd.files import replacing
-from agentd.plot.curves import Curve
-from agentd.plot.plain_svg import plain_svg
 from agentd.run.regret import regret_curve
 
 DEFAULT_PLACE = "runs"
@@ -80,6 +78,9 @@ class RunDirectory:
         events: Sequence[tuple[int, str]] = (),
     ) -> NDArray[np.float64]:
         """The regret curve as CSV and picture; returns it."""
+        from agentd.plot.curves import Curve  # at the end of a run only: who serves one needs no plots meanwhile
+        from agentd.plot.plain_svg import plain_svg
+
         curve = regret_curve(arm, means)
         rounds = np.arange(1.0, len(curve) + 1.0)
         with replacing(self.path / "regret.csv") as beside, beside.open("w", newline="", encoding="utf-8") as file:

@@ -1,36 +1,53 @@
-"""How a testbed is doing, as the environment writes it down about once a second in RUN/status.json."""
+"""How a run is doing, as the environment writes it down about once a second in RUN/status.json: what is in it.
+
+Whoever writes and whoever reads means these fields; what a reader does not know it passes over.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 FILE = "status.json"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStatus:
     """One agent as the environment sees it."""
 
     id: int
     trial: int
-    messages: int
-    dropped: int
-    done: bool
+    regret: float = 0.0
+    messages: int = 0
+    bytes: int = 0
+    dropped: int = 0
+    epsilon: float | None = None
+    """None where it has no bound, or was not told."""
+    done: bool = False
+    last_seen_s_ago: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """The testbed as the environment sees it."""
+    """The run as the environment sees it."""
 
+    run: str = ""
+    address: str = ""
+    arms: int = 0
     rounds: int | None
+    agents: tuple[AgentStatus, ...]
     group_regret: float
     pulls: int
     pulls_per_s: float
-    agents: tuple[AgentStatus, ...]
+    refused: dict[str, int] = field(default_factory=dict)
+    """Requests that were refused, by reason."""
+    malformed: dict[str, int] = field(default_factory=dict)
+    """Requests that could not be read, by reason."""
+    unanswerable: int = 0
+    done: bool = False
 
     @property
     def messages(self) -> int:
@@ -51,27 +68,38 @@ class Status:
         left_out = set(but)
         return min((agent.trial for agent in self.agents if agent.id not in left_out), default=0)
 
+    def to_json(self) -> dict[str, Any]:
+        """The content of status.json, apart from when it was written."""
+        return _values(self) | {"agents": [_values(agent) for agent in self.agents]}
+
 
 def read_status(run_dir: Path) -> Status | None:
     """What the environment last wrote; None where it wrote nothing that can be read."""
     try:
-        data = json.loads((run_dir / FILE).read_text(encoding="utf-8"))
-        return Status(
-            rounds=None if data["rounds"] is None else int(data["rounds"]),
-            group_regret=float(data["group_regret"]),
-            pulls=int(data["pulls"]),
-            pulls_per_s=float(data["pulls_per_s"]),
-            agents=tuple(_agent(agent) for agent in data["agents"]),
-        )
+        return _read(Status, json.loads((run_dir / FILE).read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
-def _agent(data: Any) -> AgentStatus:
-    return AgentStatus(
-        id=int(data["id"]),
-        trial=int(data["trial"]),
-        messages=int(data["messages"]),
-        dropped=int(data["dropped"]),
-        done=bool(data["done"]),
-    )
+_Part = TypeVar("_Part", Status, AgentStatus)
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "str": str,
+    "dict[str, int]": dict,
+    "int | None": lambda value: None if value is None else int(value),
+    "float | None": lambda value: None if value is None else float(value),
+    "tuple[AgentStatus, ...]": lambda agents: tuple(_read(AgentStatus, agent) for agent in agents),
+}
+
+
+def _values(part: Status | AgentStatus) -> dict[str, Any]:
+    """The fields by name; not by `asdict`, which copies what hundreds of agents say once a second."""
+    return {name: getattr(part, name) for name in part.__slots__}
+
+
+def _read(kind: type[_Part], data: Any) -> _Part:
+    """Every field that is there; one without a default must be."""
+    wanted = (f for f in fields(kind) if f.name in data or (f.default is MISSING and f.default_factory is MISSING))
+    return kind(**{f.name: _READERS[str(f.type)](data[f.name]) for f in wanted})

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agentd.cli.version import versions
 from agentd.core.policy import ALGORITHMS, Algorithm
 from agentd.run.regret import group_regret
 from agentd.run.scenario import Scenario
 from agentd.run.spec import DELTA, Outcome
+from agentd.run.versions import versions
 
 NOT_PRIVATE = "reproducible, not private"
 

@@ -19,10 +19,11 @@ from agentd.core.privacy.ledger import Ledger
 from agentd.core.privacy.sealing import Weighting
 from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.status import dropped_in_all, epsilon_of, report_from_json
-from agentd.environment.store import FAULTS, REPORTS, Store, read_events, read_terms
+from agentd.environment.store import REPORTS, Store, read_terms
 from agentd.errors import AgentdError, StateUnusable
+from agentd.run import fault_log
 from agentd.run.directory import RunDirectory
-from agentd.run.fault_log import read_faults
+from agentd.run.fault_log import read_events, read_faults
 from agentd.run.regret import NO_REWARD, NOT_PULLED
 from agentd.run.scenario import Scenario
 from agentd.run.spec import DELTA, Outcome
@@ -83,7 +84,7 @@ def collect(run_dir: Path, scenario: Scenario) -> Outcome:
     outcome.messages = sum(report.messages for report in reports)
     outcome.bytes = sum(report.bytes for report in reports)
     outcome.dropped.update(dropped_in_all(reports))
-    outcome.events = read_events(run_dir / FAULTS)
+    outcome.events = read_events(run_dir / fault_log.FILE)
     charge(outcome, scenario, reports)
     settle(outcome, run_dir)
     return outcome

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import stat
 import subprocess
 import sys
@@ -30,7 +29,7 @@ from agentd.environment.request_server import RequestServer
 from agentd.environment.router import Router
 from agentd.environment.service import EnvironmentSettings, open_bandit, settle
 from agentd.environment.status import Speed, report_from_json, report_to_json
-from agentd.environment.store import Store, read_events, read_terms, replace_file
+from agentd.environment.store import Store, read_terms, replace_file
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
 from agentd.run.arms import Arms
 from agentd.wire.codec import decode_environment, encode_environment
@@ -587,7 +586,7 @@ def test_at_the_end_everything_is_in_the_directory(tmp_path: Path) -> None:
     assert "2: agent 1 killed" in (tmp_path / "regret.svg").read_text()
     assert content(tmp_path / "reports.json")["reports"][0]["dropped"] == {"stale": 2, "late": 1}
     assert content(tmp_path / "status.json")["pulls"] == 2
-    assert ending.status["group_regret"] == pytest.approx(0.4)
+    assert ending.status.group_regret == pytest.approx(0.4)
     assert not list(tmp_path.glob("*.new"))
 
 
@@ -602,7 +601,7 @@ def test_requests_that_arrived_before_the_end_are_still_answered(tmp_path: Path)
 
 def test_a_run_that_nobody_joined_ends_as_well(tmp_path: Path) -> None:
     with bench(in_directory(tmp_path, agents=None, rounds=None)) as b:
-        assert b.server.finish().status["agents"] == []
+        assert b.server.finish().status.agents == ()
     assert (tmp_path / "regret.svg").exists()
 
 
@@ -619,21 +618,3 @@ def test_results_that_cannot_be_written_are_told(tmp_path: Path) -> None:
         (tmp_path / "pulls.npz").mkdir()
         with pytest.raises(AgentdError, match="cannot write"):
             b.server.finish()
-
-
-def test_only_lines_that_describe_a_fault_are_events(tmp_path: Path) -> None:
-    path = tmp_path / "faults.jsonl"
-    assert read_events(path) == []
-    os.mkfifo(path)
-    assert read_events(path) == [], "what is no file is not waited for"
-    path.unlink()
-    lines = [
-        '{"round": 3, "what": "x"}',
-        "[1]",
-        '{"round": "a", "what": "x"}',
-        "{}",
-        "\udcff",
-        '{"round": 1, "what": 2}',
-    ]
-    path.write_text("\n".join(lines), encoding="utf-8", errors="surrogateescape")
-    assert read_events(path) == [(3, "x"), (1, "2")]

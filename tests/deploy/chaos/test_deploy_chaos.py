@@ -203,8 +203,8 @@ def test_lines_that_are_no_faults_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_the_round_of_a_fault_is_where_most_agents_are() -> None:
-    agents = tuple(AgentStatus(own, trial, 0, 0, False) for own, trial in enumerate((3, 50, 51, 52, 900)))
-    assert faults.current_round(Status(100, 0.0, 0, 0.0, agents)) == 51
+    agents = tuple(AgentStatus(id=own, trial=trial) for own, trial in enumerate((3, 50, 51, 52, 900)))
+    assert faults.current_round(Status(rounds=100, group_regret=0.0, pulls=0, pulls_per_s=0.0, agents=agents)) == 51
     assert faults.current_round(None) == 0
 
 

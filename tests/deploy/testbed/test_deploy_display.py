@@ -20,7 +20,11 @@ STATUS = Status(
     group_regret=1234.56,
     pulls=1200,
     pulls_per_s=100.0,
-    agents=(AgentStatus(0, 400, 5000, 3, False), AgentStatus(1, 500, 6000, 0, False), AgentStatus(2, 7, 1, 0, False)),
+    agents=(
+        AgentStatus(id=0, trial=400, messages=5000, dropped=3),
+        AgentStatus(id=1, trial=500, messages=6000),
+        AgentStatus(id=2, trial=7, messages=1),
+    ),
 )
 VIEW = View(phase=Phase.RUNNING, elapsed_s=75.0, agents=3, rounds=1000, down=(2,), status=STATUS)
 
@@ -98,7 +102,14 @@ def test_the_status_file_is_read_as_the_environment_writes_it(tmp_path: Path) ->
     agent = {"id": 4, "trial": 9, "regret": 1.0, "messages": 2, "bytes": 3, "dropped": 5, "epsilon": None, "done": True}
     status = {"rounds": None, "agents": [agent], "group_regret": 1.0, "pulls": 9, "pulls_per_s": 0.5, "done": True}
     (tmp_path / "status.json").write_text(json.dumps(status), encoding="utf-8")
-    assert read_status(tmp_path) == Status(None, 1.0, 9, 0.5, (AgentStatus(4, 9, 2, 5, True),))
+    assert read_status(tmp_path) == Status(
+        rounds=None,
+        group_regret=1.0,
+        pulls=9,
+        pulls_per_s=0.5,
+        agents=(AgentStatus(id=4, trial=9, regret=1.0, messages=2, bytes=3, dropped=5, done=True),),
+        done=True,
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff", b'{"rounds": 1, "agents": [{}]}', b"[" * 5000])
@@ -112,4 +123,10 @@ def test_the_round_of_a_testbed_is_that_of_its_slowest_agent_that_is_up() -> Non
     assert STATUS.round(but=[2]) == 400
     assert replace(STATUS, agents=()).round() == 0
     assert STATUS.seen() == {0, 1, 2}
-    assert replace(STATUS, agents=(AgentStatus(0, 0, 0, 0, False), AgentStatus(1, 0, 0, 0, True))).seen() == {1}
+    assert replace(
+        STATUS,
+        agents=(
+            AgentStatus(id=0, trial=0),
+            AgentStatus(id=1, trial=0, done=True),
+        ),
+    ).seen() == {1}
