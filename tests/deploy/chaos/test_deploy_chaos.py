@@ -17,12 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentd.cli import cli
+from agentd.cli.testbed.chaos import Duration
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
 from agentd.run import fault_log as faults
 from agentd.run.status import AgentStatus, Status
 from agentd.shell.faults import LinkFaults, parse_sides, read_faults
 from deploy.chaos.chaos import Chaos
-from deploy.cli.chaos import Duration
 from deploy.plan.plan import LINK_FAULTS
 from deploy.testbed.processes import ProcessMark
 from deploy.testbed.registry import State, Testbed, announce, new_testbed, record

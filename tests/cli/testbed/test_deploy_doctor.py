@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from agentd.cli import main
+from agentd.cli.testbed import doctor_checks as doctor
+from agentd.cli.testbed.doctor import line
+from agentd.cli.testbed.doctor_checks import Finding, State
 from agentd.errors import ToolMissing
-from deploy.cli import doctor_checks as doctor
-from deploy.cli.doctor import line
-from deploy.cli.doctor_checks import Finding, State
 from deploy.local.preflight import Limit, Room
 
 PLENTY = Room(

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import click
 
-from deploy.cli.doctor_checks import Finding, examine, refuse_if_fatal
+from agentd.cli.testbed.doctor_checks import Finding, examine, refuse_if_fatal
 
 _PART = 20
 _STATE = 8

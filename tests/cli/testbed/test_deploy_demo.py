@@ -10,12 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from agentd.errors import AgentdError
-from agentd.run.directory import RunDirectory
-from agentd.run.regret import group_regret
-from agentd.run.scenario import make_scenario
-from agentd.simulate.engine import run_vector
-from deploy.cli.demo import (
+from agentd.cli.testbed.demo import (
     PICTURE,
     Half,
     Stopped,
@@ -27,6 +22,11 @@ from deploy.cli.demo import (
     draw,
     introduction,
 )
+from agentd.errors import AgentdError
+from agentd.run.directory import RunDirectory
+from agentd.run.regret import group_regret
+from agentd.run.scenario import make_scenario
+from agentd.simulate.engine import run_vector
 from deploy.testbed.lifecycle import Lost
 from deploy.testbed.supervisor import Ending
 

@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from agentd.cli.options import FROM_ENVIRONMENT, taken, testbed_options, testbed_settings
+from agentd.cli.testbed.testbed import plan_options
 from agentd.errors import SettingsError
 from agentd.run.scenario import make_scenario
 from agentd.run.summary import banner
 from agentd.settings import Pace
-from deploy.cli.testbed import plan_options
 from deploy.containers.compose_document import Housing, compose_document, subnet_for
 from deploy.containers.containers import user_inside
 from deploy.containers.prepare import DEFAULT_IMAGE, part_for_containers, plan_for_containers, read_subnet
