@@ -16,10 +16,10 @@ import click
 from agentd.cli.options import FROM_ENVIRONMENT, Numbers, Range, config_option
 from agentd.core.chance import Purpose, stream
 from agentd.environment.request_server import Ending
+from agentd.environment.run_terms import RunTerms
 from agentd.environment.service import EnvironmentSettings, run_environment
 from agentd.environment.status import dropped_in_all, epsilon_of
 from agentd.environment.store import read_terms
-from agentd.environment.terms import Terms
 from agentd.errors import SettingsError
 from agentd.run.arms import Arms
 from agentd.run.directory import RunDirectory, finite
@@ -137,7 +137,7 @@ def _run(text: str) -> bytes:
 
 
 def _arms(
-    stored: Terms | None,
+    stored: RunTerms | None,
     seed: int,
     *,
     arms: Sequence[float] | None,

@@ -20,9 +20,9 @@ from structlog.typing import FilteringBoundLogger
 
 from agentd.environment.request_server import Ending, RequestServer
 from agentd.environment.router import Router
+from agentd.environment.run_terms import RunTerms, term_faults
 from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import Store, read_terms
-from agentd.environment.terms import Terms, term_faults
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
 from agentd.run.arms import Arms
 from agentd.shell.health import BEAT_EVERY_S, Health
@@ -119,10 +119,10 @@ def open_bandit(
     return bandit
 
 
-def settle(settings: EnvironmentSettings, stored: Terms | None) -> Terms:
+def settle(settings: EnvironmentSettings, stored: RunTerms | None) -> RunTerms:
     """The terms of the run: as stored, if the settings do not contradict them, else as the settings say."""
     if stored is None:
-        return Terms(
+        return RunTerms(
             run=settings.run or secrets.token_bytes(RUN_BYTES),
             seed=settings.seed,
             arms=settings.arms,
@@ -167,7 +167,7 @@ def _let_the_next_one_kill(_number: int, _frame: object) -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def _contradictions(settings: EnvironmentSettings, stored: Terms) -> Iterator[str]:
+def _contradictions(settings: EnvironmentSettings, stored: RunTerms) -> Iterator[str]:
     if settings.run is not None and settings.run != stored.run:
         yield f"its run is {stored.run.hex()}, not {settings.run.hex()}"
     if settings.seed != stored.seed:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from agentd.environment.terms import Terms
+from agentd.environment.run_terms import RunTerms
 from agentd.run.arms import Arms, uniforms
 from agentd.run.regret import LEDGER_LIMIT_PULLS, NO_REWARD, NOT_PULLED, RegretLedger
 from agentd.wire.environment import (
@@ -99,7 +99,7 @@ class Seat:
 class SharedBandit:
     """The shared bandit: decides on every request and remembers every pull."""
 
-    terms: Terms
+    terms: RunTerms
     reachable: Callable[[bytes], bool]
     """Whether a connection is still there."""
     together: bool = False

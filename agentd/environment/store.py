@@ -17,9 +17,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from agentd.environment.pull_journal import PullJournal, replay
+from agentd.environment.run_terms import RunTerms
 from agentd.environment.shared_bandit import Counted, SharedBandit
 from agentd.environment.status import report_from_json, report_to_json
-from agentd.environment.terms import Terms
 from agentd.errors import AgentdError, ConfigurationError
 from agentd.files import replacing
 from agentd.run import fault_log
@@ -53,7 +53,7 @@ class Store:
         """Let go of it."""
         self._journal.close()
 
-    def begin(self, terms: Terms) -> None:
+    def begin(self, terms: RunTerms) -> None:
         """Write down the terms of a new run; the journal first, so that terms without one mean that it was lost."""
         self._journal.begin(terms.run)
         about = {"format": 1, "version": version("agentd"), "created": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
@@ -93,11 +93,11 @@ class Store:
             raise _unwritable(self.path, fault) from None
 
 
-def read_terms(path: Path) -> Terms | None:
+def read_terms(path: Path) -> RunTerms | None:
     """The terms that a run directory holds, if it holds any."""
     place = path / TERMS
     try:
-        return Terms.from_json(json.loads(place.read_text(encoding="utf-8")))
+        return RunTerms.from_json(json.loads(place.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as fault:

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentd.environment.pull_journal import NAME, PullJournal, replay
+from agentd.environment.run_terms import RunTerms
 from agentd.environment.shared_bandit import Counted, SharedBandit
-from agentd.environment.terms import Terms
 from agentd.errors import AgentdError, ConfigurationError
 from agentd.run.arms import Arms, uniforms
 from agentd.wire.environment import Pull, Reward
@@ -26,7 +26,7 @@ HEADER, RECORD = 32, 16
 
 
 def fresh_bandit(rounds: int | None = None) -> SharedBandit:
-    return SharedBandit(Terms(run=RUN, seed=7, arms=ARMS, rounds=rounds), lambda _connection: True)
+    return SharedBandit(RunTerms(run=RUN, seed=7, arms=ARMS, rounds=rounds), lambda _connection: True)
 
 
 def pulls_of(agent: int, arms: list[int], first: int = 1) -> list[Counted]:

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentd.core.grid import UNIT
+from agentd.environment import run_terms as terms_module
 from agentd.environment import shared_bandit as bandit_module
-from agentd.environment import terms as terms_module
+from agentd.environment.run_terms import RunTerms
 from agentd.environment.shared_bandit import GATE_S, Dealer, SharedBandit
-from agentd.environment.terms import Terms
 from agentd.errors import SettingsError
 from agentd.run.arms import Arms, uniforms
 from agentd.run.regret import NO_REWARD, NOT_PULLED, group_regret
@@ -39,7 +39,7 @@ HOME = b"home"
 
 def bandit_of(agents: int | None = 3, rounds: int | None = 5, gone: set[bytes] | None = None) -> SharedBandit:
     away = gone if gone is not None else set()
-    terms = Terms(run=RUN, seed=SEED, arms=ARMS, agents=agents, rounds=rounds)
+    terms = RunTerms(run=RUN, seed=SEED, arms=ARMS, agents=agents, rounds=rounds)
     return SharedBandit(terms, lambda connection: connection not in away)
 
 
@@ -294,7 +294,7 @@ def test_restored_reports_count_and_those_of_strangers_are_refused() -> None:
 
 def test_terms_survive_the_way_through_json() -> None:
     for terms in (bandit_of().terms, bandit_of(agents=None, rounds=None).terms):
-        assert Terms.from_json(terms.to_json()) == terms
+        assert RunTerms.from_json(terms.to_json()) == terms
 
 
 @pytest.mark.parametrize(
@@ -313,17 +313,17 @@ def test_terms_survive_the_way_through_json() -> None:
 )
 def test_terms_that_cannot_be_are_refused(change: dict[str, object], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        Terms.from_json(bandit_of().terms.to_json() | change)
+        RunTerms.from_json(bandit_of().terms.to_json() | change)
 
 
 def test_terms_that_lack_something_are_refused() -> None:
     with pytest.raises(ValueError, match="lacks 'seed'"):
-        Terms.from_json({"run": RUN.hex()})
+        RunTerms.from_json({"run": RUN.hex()})
 
 
 def test_all_faults_of_terms_are_told_at_once() -> None:
     with pytest.raises(SettingsError, match=r"arms.*--agents.*--rounds.*--seed.*run id"):
-        Terms(run=b"", seed=1 << 64, arms=Arms.fixed([0.5] * 1025), agents=0, rounds=0)
+        RunTerms(run=b"", seed=1 << 64, arms=Arms.fixed([0.5] * 1025), agents=0, rounds=0)
 
 
 AGENTS, ROUNDS, CONNECTIONS = 3, 4, (b"a", b"b")
@@ -417,7 +417,7 @@ def test_repeated_and_reordered_requests_change_nothing(arms: list[int], chance:
 
 def test_first_trials_wait_until_every_agent_asks_for_its_own() -> None:
     bandit = SharedBandit(
-        Terms(run=RUN, seed=7, arms=ARMS, agents=2, rounds=5), lambda _connection: True, together=True
+        RunTerms(run=RUN, seed=7, arms=ARMS, agents=2, rounds=5), lambda _connection: True, together=True
     )
     assert bandit.answer(b"a", Pull(0, 1, 0), 0.0) == Wait(1, 1)
     assert bandit.pulls == 0
@@ -427,7 +427,7 @@ def test_first_trials_wait_until_every_agent_asks_for_its_own() -> None:
 
 def test_the_run_begins_without_agents_that_stay_away() -> None:
     bandit = SharedBandit(
-        Terms(run=RUN, seed=7, arms=ARMS, agents=2, rounds=5), lambda _connection: True, together=True
+        RunTerms(run=RUN, seed=7, arms=ARMS, agents=2, rounds=5), lambda _connection: True, together=True
     )
     assert bandit.answer(b"a", Pull(0, 1, 0), 10.0) == Wait(1, 1)
     assert isinstance(bandit.answer(b"a", Pull(0, 1, 0), 10.0 + GATE_S), Reward)

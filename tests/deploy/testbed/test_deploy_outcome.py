@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from agentd.environment.run_terms import RunTerms
 from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.status import report_to_json
 from agentd.environment.store import Store
-from agentd.environment.terms import Terms
 from agentd.errors import AgentdError
 from agentd.run import fault_log as faults
 from agentd.run.directory import RunDirectory
@@ -109,7 +109,7 @@ def test_the_summary_joins_pulls_reports_faults_and_losses(tmp_path: Path) -> No
 
 def test_pulls_are_rescued_from_the_journal_where_the_environment_was_killed(tmp_path: Path) -> None:
     scenario = scenario_of(arms=(0.9, 0.1), agents=2, rounds=5)
-    terms = Terms(run=RUN, seed=3, arms=scenario.spec.arms, agents=2, rounds=5)
+    terms = RunTerms(run=RUN, seed=3, arms=scenario.spec.arms, agents=2, rounds=5)
     store = Store.open(tmp_path)
     store.begin(terms)
     bandit = SharedBandit(terms, lambda _: True)

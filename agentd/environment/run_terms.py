@@ -17,7 +17,7 @@ OPEN_AGENTS_LIMIT = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class RunTerms:
     """Which run this is, what its arms pay, and who may pull them how often."""
 
     run: bytes
@@ -48,7 +48,7 @@ class Terms:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Terms:
+    def from_json(cls, data: Mapping[str, Any]) -> RunTerms:
         """The terms that `to_json` described; ValueError where it cannot be."""
         try:
             return cls(
