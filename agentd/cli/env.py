@@ -15,10 +15,10 @@ import click
 
 from agentd.cli.options import FROM_ENVIRONMENT, Numbers, Range, config_option
 from agentd.core.chance import Purpose, stream
+from agentd.environment.live_status import dropped_in_all, epsilon_of
 from agentd.environment.request_server import Ending
 from agentd.environment.run_terms import RunTerms
 from agentd.environment.service import EnvironmentSettings, run_environment
-from agentd.environment.status import dropped_in_all, epsilon_of
 from agentd.environment.store import read_terms
 from agentd.errors import SettingsError
 from agentd.run.arms import Arms

@@ -12,10 +12,10 @@ from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
+from agentd.environment.live_status import Speed, Tallies, status_of
 from agentd.environment.log_throttle import LogThrottle
 from agentd.environment.router import Router
 from agentd.environment.shared_bandit import SharedBandit
-from agentd.environment.status import Speed, Tallies, status_of
 from agentd.environment.store import Store
 from agentd.errors import PeerError
 from agentd.run.status import Status

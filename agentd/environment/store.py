@@ -16,10 +16,10 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from agentd.environment.live_status import report_from_json, report_to_json
 from agentd.environment.pull_journal import PullJournal, replay
 from agentd.environment.run_terms import RunTerms
 from agentd.environment.shared_bandit import Counted, SharedBandit
-from agentd.environment.status import report_from_json, report_to_json
 from agentd.errors import AgentdError, ConfigurationError
 from agentd.files import replacing
 from agentd.run import fault_log

@@ -17,8 +17,8 @@ from agentd.core.grid import UNIT
 from agentd.core.policy import ALGORITHMS, intend, make_policy
 from agentd.core.privacy.ledger import Ledger
 from agentd.core.privacy.sealing import Weighting
+from agentd.environment.live_status import dropped_in_all, epsilon_of, report_from_json
 from agentd.environment.shared_bandit import SharedBandit
-from agentd.environment.status import dropped_in_all, epsilon_of, report_from_json
 from agentd.environment.store import REPORTS, Store, read_terms
 from agentd.errors import AgentdError, StateUnusable
 from agentd.run import fault_log

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from agentd.cli import env as env_module
 from agentd.cli.env import env, environment_settings, summarise_environment
 from agentd.core.chance import Purpose, stream
+from agentd.environment.live_status import Tallies, status_of
 from agentd.environment.request_server import Ending
 from agentd.environment.service import EnvironmentSettings, settle
 from agentd.environment.shared_bandit import SharedBandit
-from agentd.environment.status import Tallies, status_of
 from agentd.environment.store import Store
 from agentd.errors import SettingsError
 from agentd.run.arms import Arms

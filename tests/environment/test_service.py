@@ -24,11 +24,11 @@ from structlog.testing import LogCapture
 from agentd.environment import request_server
 from agentd.environment import router as router_module
 from agentd.environment import service as service_module
+from agentd.environment.live_status import Speed, report_from_json, report_to_json
 from agentd.environment.log_throttle import LogThrottle
 from agentd.environment.request_server import RequestServer
 from agentd.environment.router import Router
 from agentd.environment.service import EnvironmentSettings, open_bandit, settle
-from agentd.environment.status import Speed, report_from_json, report_to_json
 from agentd.environment.store import Store, read_terms, replace_file
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
 from agentd.run.arms import Arms

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from agentd.environment.live_status import report_to_json
 from agentd.environment.run_terms import RunTerms
 from agentd.environment.shared_bandit import SharedBandit
-from agentd.environment.status import report_to_json
 from agentd.environment.store import Store
 from agentd.errors import AgentdError
 from agentd.run import fault_log as faults
