@@ -38,7 +38,7 @@ from agentd.shell.transport import ZmqTransport
 from agentd.wire.environment import MAX_COUNT, MAX_REASON_CHARS, MAX_REASONS, MICRO, Report, Welcome
 
 if TYPE_CHECKING:
-    from agentd.shell.faulty import FaultWatch
+    from agentd.shell.fault_injection import FaultWatch
 
 LAST_REPORT_S = 3.0
 """How long a leaving agent waits for the environment to hear its last report."""
@@ -148,11 +148,11 @@ def _watch_for_faults(
     """Let an operator inject faults, where the settings say from which file."""
     if settings.faults_file is None:
         return None
-    from agentd.shell.faulty import FaultWatch
+    from agentd.shell.fault_injection import FaultWatch
 
     watch = FaultWatch(settings.faults_file, settings.id, settings.seed, log)
     watch.over(transport.lines.values(), link.dropped)
-    link.suffer(watch)
+    link.inject_faults(watch)
     return watch
 
 

@@ -32,7 +32,7 @@ from agentd.wire.size import fitting
 from agentd.wire.topics import FRAME_TOPIC, payload, read_subscription, sync_topic
 
 if TYPE_CHECKING:  # only a testbed with injected faults loads it
-    from agentd.shell.faulty import FaultWatch
+    from agentd.shell.fault_injection import FaultWatch
 
 EVENTS_AT_ONCE = 1024
 """Subscriptions looked at before something else is done; whoever subscribes without end must not keep us here."""
@@ -98,7 +98,7 @@ class Link:
         self.rounds.enter(round_)
         self._log = self._log.bind(run=run.hex())
 
-    def suffer(self, faults: FaultWatch) -> None:
+    def inject_faults(self, faults: FaultWatch) -> None:
         """Let an operator inject faults between us and our neighbours."""
         self._faults = faults
 

@@ -19,7 +19,7 @@ from agentd.shell.resolve import Route
 from agentd.shell.sockets import SLICE_MS, publisher, subscriber
 
 if TYPE_CHECKING:  # only a testbed with injected faults loads it
-    from agentd.shell.faulty import FaultyLine
+    from agentd.shell.fault_injection import FaultyLine
 
 _READABLE = int(zmq.POLLIN)
 """As a plain number: arithmetic with an enumeration is slow."""

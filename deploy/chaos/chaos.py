@@ -2,7 +2,7 @@
 
 What befalls a process (kill, pause, restart) is done by whoever runs it: signals here, docker for containers. What
 befalls the links (cuts, delay, loss) is the same everywhere: agents read it from a file in the run directory and
-inject it into their own links (`agentd.shell.faults`). That needs no privileges and no support in the kernel.
+inject it into their own links (`agentd.shell.link_faults`). That needs no privileges and no support in the kernel.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from agentd.files import replacing
 from agentd.run import fault_log as faults
 from agentd.run.fault_log import Fault
 from agentd.run.status import read_status
-from agentd.shell.faults import MAX_CUTS, MAX_DELAY_MS, LinkFaults, Side, agents_text, read_faults, sides_text
+from agentd.shell.link_faults import MAX_CUTS, MAX_DELAY_MS, LinkFaults, Side, agents_text, read_faults, sides_text
 from deploy.local.children import agent_name
 from deploy.plan.plan import LINK_FAULTS
 from deploy.testbed import control, registry

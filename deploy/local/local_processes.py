@@ -53,7 +53,7 @@ PRELOADED = (
     "agentd.cli",
     "agentd.environment.service",
     "agentd.shell.daemon",
-    "agentd.shell.faulty",
+    "agentd.shell.fault_injection",
     "agentd.shell.state_journal",
     "deploy.local.children",
     "deploy.local.warm_up",

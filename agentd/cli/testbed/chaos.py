@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from agentd.run import fault_log as faults
-from agentd.shell.faults import Side, parse_agents, parse_sides
+from agentd.shell.link_faults import Side, parse_agents, parse_sides
 from deploy.chaos.chaos import Chaos
 from deploy.testbed import registry
 

@@ -21,7 +21,7 @@ from agentd.cli.testbed.chaos import Duration
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
 from agentd.run import fault_log as faults
 from agentd.run.status import AgentStatus, Status
-from agentd.shell.faults import LinkFaults, parse_sides, read_faults
+from agentd.shell.link_faults import LinkFaults, parse_sides, read_faults
 from deploy.chaos.chaos import Chaos
 from deploy.plan.plan import LINK_FAULTS
 from deploy.testbed.processes import ProcessMark

@@ -17,7 +17,9 @@ from small_runs import sample, samples
 from structlog.typing import FilteringBoundLogger
 
 from agentd.core.message import MAX_AGENT_ID
-from agentd.shell.faults import (
+from agentd.shell.fault_injection import FaultWatch
+from agentd.shell.link import Link
+from agentd.shell.link_faults import (
     MAX_FILE_BYTES,
     Disturbance,
     LinkFaults,
@@ -26,8 +28,6 @@ from agentd.shell.faults import (
     parse_sides,
     read_faults,
 )
-from agentd.shell.faulty import FaultWatch
-from agentd.shell.link import Link
 from agentd.wire.codec import decode_frame
 from agentd.wire.topics import payload
 
@@ -130,7 +130,7 @@ class Injected:
         self.file = file
         self.watch = FaultWatch(str(file), own, seed, log)
         self.watch.over(link._transport.lines.values(), link.dropped)  # type: ignore[arg-type]
-        link.suffer(self.watch)
+        link.inject_faults(self.watch)
 
     def set(self, content: object) -> None:
         beside = self.file.with_suffix(".new")

@@ -15,7 +15,7 @@ import zmq
 from structlog.typing import FilteringBoundLogger
 
 from agentd.core.chance import Purpose, stream
-from agentd.shell.faults import Disturbance, read_faults
+from agentd.shell.link_faults import Disturbance, read_faults
 from agentd.shell.sockets import QUEUE_FRAMES, SLICE_MS
 from agentd.shell.transport import ZmqLine
 
