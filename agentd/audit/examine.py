@@ -17,9 +17,9 @@ import numpy as np
 
 from agentd.audit.case import Case
 from agentd.audit.distinguish import CONFIDENCE, Finding, Table, distinguish
-from agentd.audit.faults import SHOWN_BY_ONE
 from agentd.audit.features import TOLD_TWICE, columns, features, first_releases
 from agentd.audit.killed import record_killed
+from agentd.audit.planted_faults import SHOWN_BY_ONE
 from agentd.audit.restart import record_restarts
 from agentd.audit.transcript import Transcript, record
 from agentd.core.bodies import SEALED

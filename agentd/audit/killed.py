@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from agentd.audit.case import Case
-from agentd.audit.faults import noise_of
+from agentd.audit.planted_faults import noise_of
 from agentd.audit.restart import DeadlyJournal, Reaper, deaths, live, settings_of
 from agentd.audit.transcript import Stage, Transcript
 from agentd.core.privacy.laplace import Noise

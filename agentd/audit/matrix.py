@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from agentd.audit.case import Case
-from agentd.audit.faults import FAULTS
+from agentd.audit.planted_faults import FAULTS
 
 REAL_DEATHS = 150
 """Runs of each side whose agents die by SIGKILL."""

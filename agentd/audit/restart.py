@@ -24,7 +24,7 @@ from functools import lru_cache
 import structlog
 
 from agentd.audit.case import TARGET, Case
-from agentd.audit.faults import noise_of
+from agentd.audit.planted_faults import noise_of
 from agentd.audit.transcript import Stage, Transcript, make_agent
 from agentd.core.agent import Agent, Turn
 from agentd.core.privacy.laplace import Noise

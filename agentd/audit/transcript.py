@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from agentd.audit.case import TARGET, Case, reward_of
-from agentd.audit.faults import noise_of, policy_of
-from agentd.audit.neighbour import RUN, coins_of, neighbour_of
+from agentd.audit.planted_faults import noise_of, policy_of
+from agentd.audit.scripted_neighbour import RUN, coins_of, neighbour_of
 from agentd.core.agent import Agent
 from agentd.core.assembly import assemble
 from agentd.core.message import Batch

@@ -12,8 +12,8 @@ import click
 from agentd.audit.case import AUDITABLE, Case
 from agentd.audit.distinguish import CONFIDENCE
 from agentd.audit.examine import SIGNIFICANCE, Verdict, Workers, blocks, default_processes, examine, workers
-from agentd.audit.faults import FAULTS
 from agentd.audit.matrix import REAL_DEATHS, Entry, matrix
+from agentd.audit.planted_faults import FAULTS
 from agentd.cli.options import FROM_ENVIRONMENT
 from agentd.cli.progress import progress
 from agentd.core.chance import SEED_LIMIT

@@ -7,8 +7,8 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from agentd.audit.faults import FAULTS
 from agentd.audit.matrix import matrix
+from agentd.audit.planted_faults import FAULTS
 from agentd.cli.audit import audit
 from agentd.errors import SettingsError
 
