@@ -25,7 +25,7 @@ from agentd.core.rounds import Rounds, Standing
 from agentd.core.terms import Terms
 from agentd.run.arms import uniforms
 from agentd.run.spec import DELTA, NOT_PULLED, Outcome, RunSpec
-from agentd.simulate.faults import NO_FAULTS, Faults
+from agentd.simulate.network_faults import NO_FAULTS, Faults
 from agentd.wire.frame import Frame, together
 from agentd.wire.size import encoded_bytes
 

@@ -16,8 +16,8 @@ from agentd.core.policy import PolicySettings, make_policy
 from agentd.core.privacy.laplace import SeededLaplace
 from agentd.core.terms import Terms
 from agentd.errors import PeerError
-from agentd.simulate.faults import Crash, Faults
 from agentd.simulate.network import InMemoryNetwork
+from agentd.simulate.network_faults import Crash, Faults
 from agentd.wire.codec import decode_frames, encode_frame
 from agentd.wire.expectation import Expectation, read_expected
 from agentd.wire.frame import Frame, together

@@ -25,8 +25,8 @@ from agentd.core.policy.sealed import Sealed
 from agentd.run.regret import group_regret
 from agentd.run.spec import RunSpec
 from agentd.simulate import network as in_memory
-from agentd.simulate.faults import Crash, Faults, Partition
 from agentd.simulate.network import InMemoryNetwork
+from agentd.simulate.network_faults import Crash, Faults, Partition
 
 HERE = Path(__file__).parent
 LINE = "----\n"

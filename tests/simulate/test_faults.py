@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentd.core.chance import Purpose, stream
-from agentd.simulate.faults import NO_FAULTS, Faults, Partition
+from agentd.simulate.network_faults import NO_FAULTS, Faults, Partition
 
 
 def copies(faults: Faults, times: int = 1, sender: int = 0, receiver: int = 1, round_: int = 1) -> list[list[int]]:
