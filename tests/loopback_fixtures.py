@@ -14,8 +14,8 @@ from loopback import RUN, Peer
 from structlog.typing import FilteringBoundLogger
 from virtual_transport import VirtualPeer, VirtualTransport
 
+from agentd.shell.json_log import open_log
 from agentd.shell.link import Link
-from agentd.shell.logs import open_log
 from agentd.shell.transport import ZmqTransport
 
 Context = zmq.Context[zmq.Socket[bytes]]

@@ -26,7 +26,7 @@ ALLOWED = {
         "agentd.errors",
         "agentd.run.directory",
         "agentd.shell.health",
-        "agentd.shell.logs",
+        "agentd.shell.json_log",
     },
     "agentd.shell": {"agentd.core", "agentd.wire", "agentd.shell", "agentd.errors", "agentd.settings"},
     "agentd.audit": {

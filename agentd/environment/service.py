@@ -26,7 +26,7 @@ from agentd.environment.store import Store, read_terms
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
 from agentd.run.arms import Arms
 from agentd.shell.health import BEAT_EVERY_S, Health
-from agentd.shell.logs import open_log
+from agentd.shell.json_log import open_log
 from agentd.wire.frame import RUN_BYTES
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)

@@ -30,8 +30,8 @@ from agentd.settings import AgentSettings
 from agentd.shell.drive import Reporter, drive_free, drive_lockstep
 from agentd.shell.environment_client import EnvironmentClient, RunOver
 from agentd.shell.health import PATIENCE, Health
+from agentd.shell.json_log import open_log
 from agentd.shell.link import Link
-from agentd.shell.logs import open_log
 from agentd.shell.noise import noise_of
 from agentd.shell.state_keeper import StateKeeper, require_up_to_date
 from agentd.shell.transport import ZmqTransport

@@ -12,7 +12,7 @@ from loopback import events
 
 from agentd.errors import ConfigurationError
 from agentd.settings import LOG_LEVELS as LEVELS
-from agentd.shell.logs import open_log
+from agentd.shell.json_log import open_log
 
 
 def closed(log: Any) -> None:
