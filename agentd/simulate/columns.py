@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentd.core.estimate import BUCKETS, Confidence, buckets_of
-from agentd.core.estimate.columns import COLUMN_ESTIMATORS, Columns
+from agentd.core.estimate.vectorised import VECTOR_ESTIMATORS, PairHistograms
 from agentd.core.grid import UNIT
 from agentd.core.policy.base import widened_log
 from agentd.core.policy.byzantine_ucb import bias_steps, width_steps
@@ -270,7 +270,7 @@ class TogetherRobust:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._policy = layout.specs[0].policy
-        self._estimator = COLUMN_ESTIMATORS[self._policy.estimator]
+        self._estimator = VECTOR_ESTIMATORS[self._policy.estimator]
         self._spread = Spread(layout.specs, 0, halves=2)
         self._packing = Packing(layout.agents * UNIT, layout.agents)
         self._parity = np.tile(np.arange(layout.agents), layout.runs) & 1
@@ -291,7 +291,7 @@ class TogetherRobust:
             return layout.round_robin(trial)
         confidence = Confidence.at(trial)
         (x_count, x_sum), (y_count, y_sum) = self._ascending()
-        columns = Columns(np.sort(np.array(self._buckets)), x_count, x_sum, y_count, y_sum)
+        columns = PairHistograms(np.sort(np.array(self._buckets)), x_count, x_sum, y_count, y_sum)
         value, fallback = self._estimator(columns, confidence, self._policy.contamination)
         self.fallbacks += np.count_nonzero(fallback.reshape(layout.arms, layout.runs, layout.agents), axis=(0, 2))
         self.estimates += layout.arms * layout.agents

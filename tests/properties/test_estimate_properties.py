@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from agentd.core.estimate import BUCKETS, ESTIMATORS, Confidence, Estimate, Halves, X, Y, bucket_of
-from agentd.core.estimate import columns as vectorised
-from agentd.core.estimate.columns import COLUMN_ESTIMATORS, Columns, columns_of
+from agentd.core.estimate import vectorised as vectorised
 from agentd.core.estimate.trimmed import fraction_of_y
+from agentd.core.estimate.vectorised import VECTOR_ESTIMATORS, PairHistograms, histograms_of
 from agentd.core.estimate.winsorised import share_moved
 from agentd.core.grid import UNIT
 
@@ -142,10 +142,10 @@ def pair_with(rng: np.random.Generator, buckets: NDArray[np.int64], most: int) -
     return halves
 
 
-def assert_same(pairs: list[Halves], columns: Columns, trial: int, epsilon: float) -> None:
+def assert_same(pairs: list[Halves], columns: PairHistograms, trial: int, epsilon: float) -> None:
     confidence = Confidence.at(trial)
     for name, estimator in ESTIMATORS.items():
-        value, fallback = COLUMN_ESTIMATORS[name](columns, confidence, epsilon)
+        value, fallback = VECTOR_ESTIMATORS[name](columns, confidence, epsilon)
         expected = [estimator.estimate(halves, confidence, epsilon) for halves in pairs]
         assert [number.hex() for number in value.tolist()] == [estimate.value.hex() for estimate in expected], name
         assert fallback.tolist() == [estimate.fallback for estimate in expected], name
@@ -165,7 +165,7 @@ def test_many_pairs_at_once_equal_one_by_one_to_the_last_bit(
     rng = np.random.default_rng(seed)
     buckets = np.sort(rng.choice(BUCKETS, rows, replace=False))
     pairs = [pair_with(rng, buckets, most) for _ in range(12)]
-    assert_same(pairs, columns_of(pairs), trial, epsilon)
+    assert_same(pairs, histograms_of(pairs), trial, epsilon)
 
 
 @settings(max_examples=200, deadline=None)
@@ -183,7 +183,7 @@ def test_bernoulli_pairs_of_any_size_equal_one_by_one_to_the_last_bit(seed: int,
             halves.sizes[half] = size
         halves.occupied = [bucket for bucket in (0, BUCKETS - 1) if halves.count_at(bucket)]
         pairs.append(halves)
-    assert_same(pairs, columns_of(pairs), trial, epsilon)
+    assert_same(pairs, histograms_of(pairs), trial, epsilon)
 
 
 @settings(max_examples=60, deadline=None)

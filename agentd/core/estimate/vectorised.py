@@ -33,7 +33,7 @@ _HELD_LIMIT = 1 << 31
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Columns:
+class PairHistograms:
     """The histograms of n pairs over U occupied buckets; the four tables have the shape (U, n).
 
     The tables hold integers, sums below 2⁵³ and counts below 2³⁰, as float64 (which costs no conversion) or int64.
@@ -51,17 +51,17 @@ class Columns:
 Estimates = tuple[Floats, Flags]
 """Per pair the value in grid steps, and whether it is a fallback; a pair without samples gets 0 and a fallback."""
 
-ColumnEstimator = Callable[[Columns, Confidence, float], Estimates]
+VectorEstimator = Callable[[PairHistograms, Confidence, float], Estimates]
 
 
-def columns_of(pairs: Sequence[Halves]) -> Columns:
+def histograms_of(pairs: Sequence[Halves]) -> PairHistograms:
     """Lay the histograms of many pairs side by side."""
     buckets = sorted({bucket for halves in pairs for bucket in halves.occupied})
 
     def table(per_pair: list[list[int]]) -> Floats:
         return np.array(per_pair, dtype=np.float64).reshape(len(pairs), BUCKETS).T[buckets]
 
-    return Columns(
+    return PairHistograms(
         np.array(buckets, dtype=np.int64),
         x_count=table([halves.counts[X] for halves in pairs]),
         x_sum=table([halves.sums[X] for halves in pairs]),
@@ -70,14 +70,14 @@ def columns_of(pairs: Sequence[Halves]) -> Columns:
     )
 
 
-def clipped(columns: Columns, confidence: Confidence, epsilon: float) -> Estimates:  # noqa: ARG001
+def clipped(columns: PairHistograms, confidence: Confidence, epsilon: float) -> Estimates:  # noqa: ARG001
     """Average all samples of each pair."""
     size = _total(columns.x_count) + _total(columns.y_count)
     total = _total(columns.x_sum) + _total(columns.y_sum)
     return _mean_on_grid(total, size), size == 0.0
 
 
-def trimmed(columns: Columns, confidence: Confidence, epsilon: float) -> Estimates:
+def trimmed(columns: PairHistograms, confidence: Confidence, epsilon: float) -> Estimates:
     """Average the X of each pair in the shortest run of buckets that holds enough of its Y."""
     if len(columns.buckets) == 0:  # no pair has a sample yet
         return clipped(columns, confidence, epsilon)
@@ -93,7 +93,7 @@ def trimmed(columns: Columns, confidence: Confidence, epsilon: float) -> Estimat
     return _mean_on_grid(total, count), ~defined
 
 
-def winsorised(columns: Columns, confidence: Confidence, epsilon: float) -> Estimates:
+def winsorised(columns: PairHistograms, confidence: Confidence, epsilon: float) -> Estimates:
     """Average all samples of each pair after its extremes are moved inwards."""
     if len(columns.buckets) < 2:  # nothing lies outside the only bucket
         return clipped(columns, confidence, epsilon)
@@ -105,7 +105,7 @@ def winsorised(columns: Columns, confidence: Confidence, epsilon: float) -> Esti
     return _mean_on_grid(total, size), size == 0.0
 
 
-COLUMN_ESTIMATORS: dict[str, ColumnEstimator] = {
+VECTOR_ESTIMATORS: dict[str, VectorEstimator] = {
     "trimmed": trimmed,
     "winsorised": winsorised,
     "clipped": clipped,
@@ -142,7 +142,7 @@ def fraction_of_y(x_size: Floats, confidence: Confidence, epsilon: float) -> Flo
     return fraction
 
 
-def _inside_one_or_both(columns: Columns, quota: Floats) -> tuple[Floats, Floats]:
+def _inside_one_or_both(columns: PairHistograms, quota: Floats) -> tuple[Floats, Floats]:
     """Count and sum the X in the shortest run of two buckets: the one with more Y (the first, if equal), else both."""
     first_leads = columns.y_count[0] >= columns.y_count[1]
     one_suffices = np.maximum(columns.y_count[0], columns.y_count[1]) >= quota
@@ -153,7 +153,7 @@ def _inside_one_or_both(columns: Columns, quota: Floats) -> tuple[Floats, Floats
     return count, total
 
 
-def _inside_shortest_run(columns: Columns, quota: Floats) -> tuple[Floats, Floats]:
+def _inside_shortest_run(columns: PairHistograms, quota: Floats) -> tuple[Floats, Floats]:
     """Count and sum the X in the shortest run of buckets that holds the quota of the Y, ties as in `trimmed.py`."""
     first, end = _shortest_run(columns.buckets, columns.y_count, quota)
     counts, sums = _prefix(columns.x_count), _prefix(columns.x_sum)

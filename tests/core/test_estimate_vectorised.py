@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agentd.core.estimate import ESTIMATORS, Confidence, Halves, X, Y
-from agentd.core.estimate.columns import COLUMN_ESTIMATORS, Columns, columns_of
+from agentd.core.estimate.vectorised import VECTOR_ESTIMATORS, PairHistograms, histograms_of
 from agentd.core.grid import UNIT
 
 AT_1000 = Confidence.at(1000)
@@ -21,35 +21,35 @@ def filled(*rewards: int) -> Halves:
 
 
 def test_every_estimator_has_a_vectorised_form() -> None:
-    assert list(COLUMN_ESTIMATORS) == list(ESTIMATORS)
+    assert list(VECTOR_ESTIMATORS) == list(ESTIMATORS)
 
 
 def test_histograms_are_laid_side_by_side_over_the_union_of_their_buckets() -> None:
-    columns = columns_of([filled(0, 0), Halves(), filled(UNIT, 0)])
+    columns = histograms_of([filled(0, 0), Halves(), filled(UNIT, 0)])
     assert columns.buckets.tolist() == [0, 63]
     assert columns.x_count.tolist() == [[2, 0, 1], [0, 0, 1]]
     assert columns.y_sum.tolist() == [[0, 0, 0], [0, 0, UNIT]]
 
 
-@pytest.mark.parametrize("name", COLUMN_ESTIMATORS)
+@pytest.mark.parametrize("name", VECTOR_ESTIMATORS)
 @pytest.mark.parametrize("pairs", [0, 1, 3])
 def test_pairs_that_never_saw_a_sample_get_zero_and_a_fallback(name: str, pairs: int) -> None:
-    value, fallback = COLUMN_ESTIMATORS[name](columns_of([Halves()] * pairs), AT_1000, 0.05)
+    value, fallback = VECTOR_ESTIMATORS[name](histograms_of([Halves()] * pairs), AT_1000, 0.05)
     assert value.tolist() == [0.0] * pairs
     assert fallback.tolist() == [True] * pairs
 
 
-@pytest.mark.parametrize("name", COLUMN_ESTIMATORS)
+@pytest.mark.parametrize("name", VECTOR_ESTIMATORS)
 @pytest.mark.parametrize("others", [(0,), (0, UNIT), (0, UNIT // 2, UNIT)])
 def test_an_empty_pair_among_others_gets_zero_and_a_fallback(name: str, others: tuple[int, ...]) -> None:
-    columns = columns_of([filled(*others), Halves()])
+    columns = histograms_of([filled(*others), Halves()])
     for epsilon in (0.0, 0.3):
-        value, fallback = COLUMN_ESTIMATORS[name](columns, AT_1000, epsilon)
+        value, fallback = VECTOR_ESTIMATORS[name](columns, AT_1000, epsilon)
         assert value[0] == sum(others) / len(others)
         assert (value[1], fallback[1]) == (0.0, True)
 
 
-@pytest.mark.parametrize("name", COLUMN_ESTIMATORS)
+@pytest.mark.parametrize("name", VECTOR_ESTIMATORS)
 @pytest.mark.parametrize("buckets", [1, 2, 7])
 def test_tables_of_integers_and_of_floats_give_the_same(name: str, buckets: int) -> None:
     rng = np.random.default_rng(buckets)
@@ -57,14 +57,16 @@ def test_tables_of_integers_and_of_floats_give_the_same(name: str, buckets: int)
     sums = counts * (np.arange(buckets)[:, None] * UNIT // 8 + 3)
     where = np.arange(buckets) * 8
     tables = (counts[0], sums[0], counts[1], sums[1])
-    whole = COLUMN_ESTIMATORS[name](Columns(where, *tables), AT_1000, 0.01)
-    real = COLUMN_ESTIMATORS[name](Columns(where, *(table.astype(np.float64) for table in tables)), AT_1000, 0.01)
+    whole = VECTOR_ESTIMATORS[name](PairHistograms(where, *tables), AT_1000, 0.01)
+    real = VECTOR_ESTIMATORS[name](
+        PairHistograms(where, *(table.astype(np.float64) for table in tables)), AT_1000, 0.01
+    )
     assert whole[0].dtype == real[0].dtype == np.float64
     assert whole[0].tolist() == real[0].tolist()
     assert whole[1].tolist() == real[1].tolist()
 
 
-@pytest.mark.parametrize("name", COLUMN_ESTIMATORS)
+@pytest.mark.parametrize("name", VECTOR_ESTIMATORS)
 @pytest.mark.parametrize("buckets", [2, 5])
 def test_an_estimate_leaves_the_tables_as_they_were(name: str, buckets: int) -> None:
     rng = np.random.default_rng(7)
@@ -73,9 +75,9 @@ def test_an_estimate_leaves_the_tables_as_they_were(name: str, buckets: int) -> 
         halves = Halves()
         halves.add_all(rng.integers(0, 2, 300), rng.integers(0, buckets, 300) * UNIT // buckets)
         pairs.append(halves)
-    columns, copy = columns_of(pairs), columns_of(pairs)
-    COLUMN_ESTIMATORS[name](columns, AT_1000, 0.05)
-    for table in Columns.__slots__:
+    columns, copy = histograms_of(pairs), histograms_of(pairs)
+    VECTOR_ESTIMATORS[name](columns, AT_1000, 0.05)
+    for table in PairHistograms.__slots__:
         assert np.array_equal(getattr(columns, table), getattr(copy, table))
 
 
@@ -88,7 +90,7 @@ def test_of_two_values_that_each_suffice_the_commoner_among_the_y_is_taken(third
         halves.add_all(np.full(80, Y), np.repeat([0, UNIT], [zeros, 80 - zeros]))
         pairs.append(halves)
     # A third value, of another pair, leads the same pairs through the path for any number of buckets.
-    value, fallback = COLUMN_ESTIMATORS["trimmed"](columns_of([*pairs, filled(*third_value)]), AT_1000, 0.0)
+    value, fallback = VECTOR_ESTIMATORS["trimmed"](histograms_of([*pairs, filled(*third_value)]), AT_1000, 0.0)
     assert value[:3].tolist() == [UNIT, 0, 0]
     assert not fallback[:3].any()
 
@@ -100,7 +102,7 @@ def test_a_value_that_holds_exactly_the_quota_suffices(third_value: tuple[int, .
     halves.add_all(np.full(200, X), np.repeat([0, UNIT], 100))
     halves.add_all(np.full(200, Y), np.repeat([0, UNIT], [zeros, 200 - zeros]))
     half_of_y = Confidence(1.0, 0.0, 0.0)  # without logarithms the quota is whole: (1 − 2ε)·200 = 100
-    values, _ = COLUMN_ESTIMATORS["trimmed"](columns_of([halves, filled(*third_value)]), half_of_y, 0.25)
+    values, _ = VECTOR_ESTIMATORS["trimmed"](histograms_of([halves, filled(*third_value)]), half_of_y, 0.25)
     assert values[0] == ESTIMATORS["trimmed"].estimate(halves, half_of_y, 0.25).value == value * UNIT
 
 
@@ -113,8 +115,8 @@ def test_one_sample_decides_between_equally_short_runs_of_many_millions(buckets:
     y_count[-1] = most - 1, most, most
     x_count = np.full((len(buckets), 3), 100)
     x_sum = np.array(buckets)[:, None] * x_count * (UNIT // 63)
-    columns = Columns(np.array(buckets), x_count, x_sum, y_count, y_count)
+    columns = PairHistograms(np.array(buckets), x_count, x_sum, y_count, y_count)
     # At a contamination of ¼ less than half of the Y are enough.
-    value, fallback = COLUMN_ESTIMATORS["trimmed"](columns, Confidence.at(1), 0.25)
+    value, fallback = VECTOR_ESTIMATORS["trimmed"](columns, Confidence.at(1), 0.25)
     assert value.tolist() == [0, UNIT // 63 * 63, 0]
     assert not fallback.any()
