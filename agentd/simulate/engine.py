@@ -20,21 +20,21 @@ from agentd.core.privacy.sealing import Weighting
 from agentd.core.privacy.series import ReleaseSeries, scale_steps
 from agentd.errors import SettingsError
 from agentd.run.spec import DELTA, Outcome, RunSpec
-from agentd.simulate.columns import (
+from agentd.simulate.draws import UniformsPerTrial
+from agentd.simulate.traffic import count_messages
+from agentd.simulate.vector_policies import (
     Alone,
     AlonePrivate,
-    ColumnPolicy,
     Ints,
     Layout,
     Together,
     TogetherPrivate,
     TogetherRobust,
+    VectorPolicy,
 )
-from agentd.simulate.draws import UniformsPerTrial
-from agentd.simulate.sealed_columns import TogetherSealed
-from agentd.simulate.traffic import count_messages
+from agentd.simulate.vector_sealed import TogetherSealed
 
-_COLUMN_POLICIES: dict[str, Callable[[Layout], ColumnPolicy]] = {
+_COLUMN_POLICIES: dict[str, Callable[[Layout], VectorPolicy]] = {
     "ucb1": Alone,
     "dp-ucb-int": AlonePrivate,
     "coop-ucb": Together,
@@ -129,7 +129,7 @@ class _Teller:
 
 
 def _outcome(
-    layout: Layout, policy: ColumnPolicy, run: int, arms: NDArray[np.uint16], rewards: NDArray[np.int32]
+    layout: Layout, policy: VectorPolicy, run: int, arms: NDArray[np.uint16], rewards: NDArray[np.int32]
 ) -> Outcome:
     mine = slice(run * layout.agents, (run + 1) * layout.agents)
     outcome = Outcome(np.ascontiguousarray(arms[:, mine].T), np.ascontiguousarray(rewards[:, mine].T))

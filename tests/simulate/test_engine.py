@@ -13,7 +13,7 @@ from agentd.core.policy import ALGORITHMS
 from agentd.core.privacy.series import ReleaseSeries
 from agentd.errors import SettingsError
 from agentd.run.spec import Network, RunSpec
-from agentd.simulate import columns
+from agentd.simulate import vector_policies
 from agentd.simulate.engine import refuse_what_needs_agents, run_vector
 
 

@@ -32,7 +32,7 @@ LARGEST_NOISE = 48
 """Noise scales that a seeded draw stays below: an exponential exceeds 48 with chance e^−48."""
 
 
-class ColumnPolicy(Protocol):
+class VectorPolicy(Protocol):
     """One algorithm for all agents of several runs."""
 
     def choose(self, trial: int) -> Ints:

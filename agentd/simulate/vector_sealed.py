@@ -16,9 +16,9 @@ from agentd.core.chance import Purpose, Rekeyed
 from agentd.core.policy.sealed import UCB_WIDTH, VARIANCE, expected_group, least_samples
 from agentd.core.privacy.sealing import SealedBatch, Weighting
 from agentd.run.spec import RunSpec
-from agentd.simulate.columns import Floats, Ints, Layout, best_of, laplace, noise_keys
 from agentd.simulate.draws import UnitNoise
 from agentd.simulate.spread import Spread
+from agentd.simulate.vector_policies import Floats, Ints, Layout, best_of, laplace, noise_keys
 
 Mask = NDArray[np.bool_]
 
