@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agentd.bench.sample import spread
-from agentd.bench.testbed import ENVIRONMENT, milestones, processes_of, run_testbed
+from agentd.bench.measured_testbed import ENVIRONMENT, milestones, processes_of, run_testbed
+from agentd.bench.repetitions import spread
 from agentd.errors import AgentdError
 
 AGENTS = 20

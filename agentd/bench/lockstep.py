@@ -13,8 +13,8 @@ from typing import Any
 
 from agentd import fork_server
 from agentd.bench.bare import bare_rounds_per_second
-from agentd.bench.sample import spread
-from agentd.bench.testbed import ALGORITHM, ENVIRONMENT, WARM_UP, Run, processes_of, run_testbed
+from agentd.bench.measured_testbed import ALGORITHM, ENVIRONMENT, WARM_UP, Run, processes_of, run_testbed
+from agentd.bench.repetitions import spread
 from agentd.run.spec import Network
 
 SETTLED = 5

@@ -58,15 +58,15 @@ def bench(parts: tuple[str, ...], agents: int, rounds: int, repetitions: int, as
 def _measure(part: str, agents: int, rounds: int, repetitions: int) -> dict[str, Any]:
     say = partial(click.echo, err=True)
     if part == "codec":
-        from agentd.bench.codec import bench_codec
+        from agentd.bench.coding_cost import bench_codec
 
         return bench_codec()
     if part == "simulate":
-        from agentd.bench.simulate import bench_simulate
+        from agentd.bench.engine_speed import bench_simulate
 
         return bench_simulate(partial(draw_network, agents), repetitions=max(3, repetitions))
     if part == "environment":
-        from agentd.bench.environment import bench_environment
+        from agentd.bench.pull_rate import bench_environment
 
         return bench_environment(f"tcp://127.0.0.1:{_free_ports(1)[0]}", repetitions)
     if part == "flat":

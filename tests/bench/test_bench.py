@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from agentd.bench import flat
-from agentd.bench.codec import bench_codec
-from agentd.bench.sample import spread
-from agentd.bench.simulate import bench_simulate
+from agentd.bench.coding_cost import bench_codec
+from agentd.bench.engine_speed import bench_simulate
+from agentd.bench.repetitions import spread
 from agentd.cli import main
 from agentd.cli.bench import draw_network
 from agentd.core.bodies import KINDS

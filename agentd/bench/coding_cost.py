@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from agentd.bench.sample import spread
+from agentd.bench.repetitions import spread
 from agentd.core.bodies import KINDS, Kind
 from agentd.core.message import HEAD_WIDTH, Batch, unsigned
 from agentd.wire.codec import decode_frames, encode_frame

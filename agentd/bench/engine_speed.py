@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from agentd.bench.sample import spread
+from agentd.bench.repetitions import spread
 from agentd.core.chance import Purpose, stream
 from agentd.core.policy import PolicySettings
 from agentd.run.arms import Arms
