@@ -9,14 +9,14 @@ from contextlib import contextmanager
 
 import click
 
-from topology.checks import TopologyError
-from topology.files import SUFFIXES, read, write, write_text
 from topology.generate import FAMILIES, topology_stream
 from topology.generate import generate as draw_graph
 from topology.graph import Graph
+from topology.graph_files import SUFFIXES, read, write, write_text
 from topology.measure import MAX_MEASURED_NODES, Measures, PowerMeasures, diameter
 from topology.measure import measure as measure_graph
 from topology.picture import draw as draw_picture
+from topology.validation import TopologyError
 
 _DEFAULT_FAMILY = "erdos-renyi"
 _DEFAULT_AGENTS = 20

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import re
 
-from topology.checks import TopologyError, brief
 from topology.graph import MAX_NODES, Edge, Graph
+from topology.validation import TopologyError, brief
 
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 _NODES_LINE = re.compile(r"\s*nodes\s+(\S+)\s*", re.ASCII)

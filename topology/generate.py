@@ -14,9 +14,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from topology.checks import TopologyError, brief, probability, whole
 from topology.graph import MAX_EDGES, Edge, Graph, node_count
-from topology.sample import all_pairs, bernoulli_pairs, ordered, paired_stubs, preferential, rewired_ring
+from topology.random_edges import all_pairs, bernoulli_pairs, ordered, paired_stubs, preferential, rewired_ring
+from topology.validation import TopologyError, brief, probability, whole
 
 MAX_REDRAWS = 1000
 """How often a random graph is drawn again before giving up, unless the caller says otherwise."""

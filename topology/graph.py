@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from topology.checks import TopologyError, TopologyFileError, as_integer, brief
+from topology.validation import TopologyError, TopologyFileError, as_integer, brief
 
 __all__ = [
     "MAX_EDGES",

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import NoReturn
 from xml.parsers import expat
 
-from topology.checks import TopologyError, brief
 from topology.graph import MAX_EDGES, MAX_NODES, Graph
+from topology.validation import TopologyError, brief
 
 _NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 _NUMBERED = re.compile(r"n?([0-9]{1,9})", re.ASCII)

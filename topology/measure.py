@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from topology.checks import TopologyError, whole
 from topology.graph import Graph, require_connected
+from topology.validation import TopologyError, whole
 
 MAX_MEASURED_NODES = 4096
 """Larger graphs are not measured: their table of all hop counts would take more than 64 MiB."""

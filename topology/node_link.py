@@ -11,8 +11,8 @@ import json
 from collections.abc import Mapping
 from typing import NoReturn
 
-from topology.checks import TopologyError, as_integer, brief
 from topology.graph import MAX_NODES, Edge, Graph, Parameters
+from topology.validation import TopologyError, as_integer, brief
 
 _LONGEST_NAME = 64
 _MOST_PARAMETERS = 16

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from topology.graph import Graph
-from topology.layout import Positions, arrange
+from topology.placement import Positions, arrange
 
 WIDTH = 960
 """Pixels across; the height follows from the shape of the graph."""

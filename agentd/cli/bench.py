@@ -80,7 +80,7 @@ def _measure_lockstep(agents: int, rounds: int, repetitions: int, say: Any) -> d
     from agentd.bench.lockstep import bench_lockstep
     from agentd.run.scenario import draw_graph, network_of
     from agentd.settings import TestbedSettings
-    from topology.files import write
+    from topology.graph_files import write
 
     graph = draw_graph(TestbedSettings(agents=agents, edge_probability=_dense_enough(agents)), seed=1)
     with tempfile.TemporaryDirectory() as home:

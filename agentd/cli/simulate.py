@@ -74,7 +74,7 @@ def write_run(
     directory: RunDirectory, scenario: Scenario, outcome: Outcome, wall_s: float, runtime: str
 ) -> dict[str, Any]:
     """Fill the run directory; returns the summary."""
-    from topology.files import to_node_link
+    from topology.graph_files import to_node_link
 
     summary = summarise(scenario, outcome, wall_s)
     directory.write_json("manifest.json", manifest(scenario, runtime))

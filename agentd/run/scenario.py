@@ -39,8 +39,8 @@ def network_of(graph: Graph) -> Network:
 
 def draw_graph(settings: TestbedSettings, seed: int) -> Graph:
     """The graph that the settings name: read from a file, or drawn from the seed."""
-    from topology.files import read
     from topology.generate import erdos_renyi, topology_stream
+    from topology.graph_files import read
 
     if settings.topology is None:
         return erdos_renyi(settings.agents, settings.edge_probability, topology_stream(seed))

@@ -24,7 +24,7 @@ from deploy.testbed.lifecycle import grace_for
 from deploy.testbed.outcome import write_summary
 from deploy.testbed.runtime import Crew
 from deploy.testbed.supervisor import Display, Ending, Supervisor
-from topology.files import to_node_link
+from topology.graph_files import to_node_link
 
 RUNTIME = "local"
 

@@ -14,7 +14,7 @@ import pytest
 from agentd.cli import main
 from agentd.core.policy import ALGORITHMS
 from agentd.run.regret import group_regret
-from topology.files import read
+from topology.graph_files import read
 
 SMALL = ["--agents", "5", "--edge-probability", "0.6", "--rounds", "30", "--random-arms", "3"]
 FILES = ["manifest.json", "pulls.npz", "regret.csv", "regret.svg", "summary.json", "topology.json"]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from topology import edge_list, graphml, node_link
 from topology.generate import FAMILIES, generate, topology_stream
 from topology.graph import Graph, TopologyError, require_connected
-from topology.layout import arrange
 from topology.measure import ball_sizes, clique_cover, distances, measure, power_graph
+from topology.placement import arrange
 
 FORMATS = {"edges": edge_list, "json": node_link, "graphml": graphml}
 

@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 from topology import cli
 from topology import generate as families
 from topology.cli import topology
-from topology.files import SUFFIXES, read, write
 from topology.generate import FAMILIES, topology_stream
 from topology.graph import Graph
+from topology.graph_files import SUFFIXES, read, write
 from topology.measure import measure
 
 

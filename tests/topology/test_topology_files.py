@@ -6,11 +6,11 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from topology import files, graphml
 from topology import generate as families
-from topology.files import SUFFIXES, from_node_link, read, to_node_link, write
+from topology import graph_files, graphml
 from topology.generate import topology_stream
 from topology.graph import MAX_NODES, Graph, TopologyError, TopologyFileError
+from topology.graph_files import SUFFIXES, from_node_link, read, to_node_link, write
 
 GRAPHS = {
     "one": families.line(1),

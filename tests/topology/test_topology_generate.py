@@ -10,7 +10,7 @@ import pytest
 
 from agentd.core import chance
 from topology import generate as generate_module
-from topology import sample
+from topology import random_edges
 from topology.generate import (
     FAMILIES,
     barabasi_albert,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from topology import graph as graph_module
-from topology.checks import as_integer, brief, probability, whole
 from topology.graph import MAX_NODES, Graph, TopologyError, TopologyFileError, require_connected
+from topology.validation import as_integer, brief, probability, whole
 
 HUGE = pytest.param(10**5000, id="huge")  # too long for Python to print
 

@@ -8,12 +8,12 @@ import pytest
 from evidence import cpu_s_of
 
 from topology import generate as families
-from topology import layout
+from topology import placement
 from topology.generate import FAMILIES, generate, topology_stream
 from topology.graph import Graph
-from topology.layout import arrange
 from topology.measure import distances
 from topology.picture import WIDTH, draw
+from topology.placement import arrange
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from topology import edge_list, graphml, node_link
-from topology.checks import TopologyError, TopologyFileError, brief
 from topology.graph import Graph, require_connected
 from topology.node_link import from_node_link, to_node_link
+from topology.validation import TopologyError, TopologyFileError, brief
 
 __all__ = ["MAX_FILE_BYTES", "SUFFIXES", "from_node_link", "read", "to_node_link", "write", "write_text"]
 
