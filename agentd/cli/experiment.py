@@ -22,11 +22,11 @@ from agentd.cli.options import FROM_ENVIRONMENT, config_option
 from agentd.cli.progress import duration, progress
 from agentd.core.chance import SEED_LIMIT
 from agentd.errors import ConfigurationError, SettingsError
-from agentd.experiment import figures, panels
+from agentd.experiment import fig2, figures
 from agentd.experiment import report as figure_report
 from agentd.experiment.figures import ARMS, FIGURES, Axis, Figure, Knobs
 from agentd.experiment.parallel import carry_out, load_joblib
-from agentd.experiment.parts import Part, PartStore
+from agentd.experiment.result_cache import Part, PartStore
 from agentd.experiment.trials import Setup, Trials, Unit
 from agentd.run.directory import RunDirectory, finite
 from agentd.run.scenario import network_of

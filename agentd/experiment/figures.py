@@ -18,7 +18,7 @@ import numpy as np
 from agentd.core.policy import PolicySettings
 from agentd.core.privacy.calibrate import nominal_interval, nominal_private
 from agentd.experiment import theory
-from agentd.experiment.parts import Floats, Part
+from agentd.experiment.result_cache import Floats, Part
 from agentd.experiment.theory import Bound
 from agentd.experiment.trials import Lifetime, Series, Setup, Trials, Unit
 from agentd.plot.curves import Curve, plot_regret, plot_sweep

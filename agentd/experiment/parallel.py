@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from agentd.errors import AgentdError, SettingsError
-from agentd.experiment.parts import Part
+from agentd.experiment.result_cache import Part
 from agentd.experiment.trials import Unit, measure
 from agentd.interrupts import interrupts_later, start_deaf
 from agentd.run.spec import RunSpec

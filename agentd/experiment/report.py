@@ -14,7 +14,7 @@ import numpy as np
 
 from agentd.core.policy import ALGORITHMS
 from agentd.experiment.figures import Axis, Figure, Measured, curve_of, over_trials
-from agentd.experiment.parts import Floats
+from agentd.experiment.result_cache import Floats
 from agentd.experiment.theory import Bound
 from agentd.experiment.trials import Trials
 from agentd.files import replacing

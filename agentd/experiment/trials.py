@@ -20,7 +20,7 @@ import numpy as np
 from agentd.core.chance import Purpose, stream
 from agentd.core.lies import Attack
 from agentd.core.policy import PolicySettings
-from agentd.experiment.parts import Floats, Part
+from agentd.experiment.result_cache import Floats, Part
 from agentd.run.arms import Arms
 from agentd.run.regret import group_regret, regret_curve
 from agentd.run.spec import Network, Outcome, RunSpec, draw_liars

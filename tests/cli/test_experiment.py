@@ -19,7 +19,7 @@ from evidence import until
 
 from agentd.cli import experiment as command
 from agentd.cli import main, progress
-from agentd.experiment import figures, panels
+from agentd.experiment import fig2, figures
 from agentd.experiment import report as figure_report
 from agentd.experiment.parallel import Done, Task, carry_out
 from agentd.run.regret import group_regret

@@ -18,10 +18,10 @@ import pytest
 
 from agentd.core.policy import PolicySettings
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
-from agentd.experiment import figures, parallel, parts, theory
+from agentd.experiment import figures, parallel, result_cache, theory
 from agentd.experiment.figures import FIGURES, Axis, BoundLine, Figure, Knobs, fig1a, fig1b, fig1c
 from agentd.experiment.parallel import carry_out
-from agentd.experiment.parts import Part, PartStore
+from agentd.experiment.result_cache import Part, PartStore
 from agentd.experiment.trials import SIDE_BY_SIDE, Lifetime, Series, Setup, Trials, Unit, measure
 from agentd.run.spec import Network
 from agentd.simulate.engine import run_vector

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from agentd.experiment.figures import Figure, Measured, over_trials, subtitle_of
-from agentd.experiment.parts import Floats
+from agentd.experiment.result_cache import Floats
 from agentd.experiment.trials import Setup
 from agentd.plot.curves import Curve, Panel, plot_panels
 
