@@ -38,7 +38,7 @@ class Checks:
 
     def judge(self, batch: Batch, latest_trial: int = MAX_TRIAL) -> Batch:
         """The rows an honest origin can have sent, given that no trial beyond `latest_trial` has happened yet."""
-        return self.sift(self.judge_heads(batch, latest_trial))
+        return self.judge_bodies(self.judge_heads(batch, latest_trial))
 
     def judge_heads(self, batch: Batch, latest_trial: int = MAX_TRIAL) -> Batch:
         """The rows an honest origin can have sent, going by their heads."""
@@ -52,13 +52,13 @@ class Checks:
             batch = self._keep(batch, batch.trial <= latest_trial, "future")
         return batch
 
-    def sift(self, batch: Batch) -> Batch:
+    def judge_bodies(self, batch: Batch) -> Batch:
         """The rows an honest origin can have sent, going by their bodies."""
         return self._keep(batch, self._memory(batch.kind).plausible(batch), "body") if len(batch) else batch
 
-    def finds_fine(self, batch: Batch, rows: Columns) -> bool:
+    def accepts_all(self, batch: Batch, rows: Columns) -> bool:
         """Whether every one can be honest, by itself and after what its origin (at `rows`) said; nothing is counted."""
-        return self._memory(batch.kind).finds_fine(batch, rows)
+        return self._memory(batch.kind).accepts_all(batch, rows)
 
     def continues(self, batch: Batch, rows: Columns) -> Continued:
         """Those of the new messages that continue what their origins (at `rows`) said before; they are remembered."""

@@ -77,11 +77,11 @@ class Heard(NamedTuple):
 class Judge(Protocol):
     """Says what bodies honest origins send."""
 
-    def finds_fine(self, batch: Batch, rows: Columns) -> bool:
+    def accepts_all(self, batch: Batch, rows: Columns) -> bool:
         """Whether every one of them is honest beyond doubt; `rows` are their origins' rows."""
         ...
 
-    def sift(self, batch: Batch) -> Batch:
+    def judge_bodies(self, batch: Batch) -> Batch:
         """Those that can be honest; the others are counted."""
         ...
 
@@ -123,12 +123,12 @@ class Gossip:
             best = batch.rows(claims.best)
             if self._fast_path:
                 best.sequel = Sequel.to()
-            if judge is None or judge.finds_fine(best, rows[claims.best]):
+            if judge is None or judge.accepts_all(best, rows[claims.best]):
                 if best.sequel is not None:
                     self._last[batch.kind] = Repetition(batch, rows, claims, best.sequel)
                 return self._settle(best, rows, claims, _NOBODY)
             self._ring.reshape(-1)[claims.cells] = claims.known
-        return self._hear_with_care(judge.sift(batch) if judge else batch)
+        return self._hear_with_care(judge.judge_bodies(batch) if judge else batch)
 
     def take_relays(self) -> list[Batch]:
         """What is to be forwarded in the next frame, with one hop less to live."""
@@ -144,7 +144,7 @@ class Gossip:
             return None
         best = batch.rows_with(last.best_head, last.best)
         best.sequel = last.winners = Sequel.to(last.winners.number)
-        if judge is not None and not judge.finds_fine(best, last.rows):
+        if judge is not None and not judge.accepts_all(best, last.rows):
             return None
         last.close(ring)
         self._last[batch.kind] = last

@@ -116,7 +116,7 @@ def test_what_does_not_continue_what_came_before_is_dropped(losses: Kind) -> Non
     first = checks.continues(batch_of(losses, [Message(1, 8, 1, (2, 0, 1))]), row).news
     assert first.grown_by.tolist() == [[[2], [0], [1]]]
     second = batch_of(losses, [Message(1, 9, 1, (2, 1, 1))])
-    assert checks.finds_fine(second, row)
+    assert checks.accepts_all(second, row)
     assert checks.continues(second, row).news.grown_by.tolist() == [[[0], [1], [0]]]
     assert len(checks.continues(batch_of(losses, [Message(1, 10, 1, (1, 1, 1))]), row).news.batch) == 0
     assert checks.dropped == {"history": 1}

@@ -318,8 +318,8 @@ def test_what_is_fine_at_a_glance_is_what_passes_step_by_step(
     for place, (cells, trial) in enumerate(told):
         body = tuple(number for cell in cells for number in cell[:width])
         batch = batch_of(kind, [Message(1, max(1, min(trial, MAX_TRIAL)) + place, 1, body, 1)])
-        fine = quick.finds_fine(batch, rows)
-        judged = slow.sift(batch)
+        fine = quick.accepts_all(batch, rows)
+        judged = slow.judge_bodies(batch)
         news, honest = slow.continues(judged, rows[: len(judged)])
         assert fine == (len(news.batch) == len(batch) == len(honest))
         if not fine:

@@ -25,11 +25,11 @@ class Picky:
     def __init__(self) -> None:
         self.refused = 0
 
-    def finds_fine(self, batch: Batch, rows: Columns) -> bool:
+    def accepts_all(self, batch: Batch, rows: Columns) -> bool:
         assert len(rows) == len(batch)
         return bool((batch.body[:, 1] != 0).all())
 
-    def sift(self, batch: Batch) -> Batch:
+    def judge_bodies(self, batch: Batch) -> Batch:
         fine = batch.body[:, 1] != 0
         self.refused += int((~fine).sum())
         return batch.rows(fine)

@@ -49,7 +49,7 @@ class History(Memory):
         self._number = 0  # of the round whose winners these are
         self._examined: News | None = None
 
-    def finds_fine(self, batch: Batch, rows: Columns) -> bool:
+    def accepts_all(self, batch: Batch, rows: Columns) -> bool:
         """Whether each is honest, by itself and as a continuation, and the only new one of its origin.
 
         As they nearly always are. What was worked out for the answer is kept for `continued_by`, which comes next.

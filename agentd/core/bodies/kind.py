@@ -81,7 +81,7 @@ class Memory:
         """Which messages can be honest, each taken by itself."""
         return self._kind.plausible(batch, self._terms)
 
-    def finds_fine(self, batch: Batch, rows: Columns) -> bool:  # noqa: ARG002
+    def accepts_all(self, batch: Batch, rows: Columns) -> bool:  # noqa: ARG002
         """Whether all of them surely are, as far as is known before they count; nothing is noted."""
         return all_of(self.plausible(batch))
 
