@@ -222,8 +222,8 @@ def _work_off(
     """Measure what is missing, and keep each part as soon as it is there."""
     tasks = ((unit, trials.specs(unit)) for unit in todo)
     jobs = max(1, min(order.jobs, len(todo)))
-    with progress(order.figure.name, len(todo), quiet=quiet) as advance, closing(carry_out(tasks, jobs)) as results:
-        for unit, part in results:
+    with progress(order.figure.name, len(todo), quiet=quiet) as advance, closing(carry_out(tasks, jobs)) as finished:
+        for unit, part in finished:
             store.save(trials.describe(unit), part)
             parts[unit] = part
             advance()
@@ -238,7 +238,7 @@ def _write(order: _Order, place: Path, trials: Trials, parts: dict[Unit, Part]) 
         figure_report.write_csv(place / f"{figure.name}.csv", figure, measured)
         path_svg, path_png = place / f"{figure.name}.svg", place / f"{figure.name}.png"
         if figure.axis is Axis.EPSILON:
-            panels.draw(figure, order.setup, measured, path_svg=path_svg, path_png=path_png)
+            fig2.draw(figure, order.setup, measured, path_svg=path_svg, path_png=path_png)
         else:
             figures.draw(figure, order.setup, curves, bounds, path_svg=path_svg, path_png=path_png)
     except OSError as fault:

@@ -60,7 +60,7 @@ def painter(capsys: pytest.CaptureFixture[str]) -> Cli:
 def cli(painter: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Without pictures, which take longer than all the rest."""
     monkeypatch.setattr(figures, "draw", lambda *_, **__: None)
-    monkeypatch.setattr(panels, "draw", lambda *_, **__: None)
+    monkeypatch.setattr(fig2, "draw", lambda *_, **__: None)
     return painter
 
 

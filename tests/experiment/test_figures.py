@@ -338,7 +338,7 @@ def test_a_part_of_another_size_is_not_used(tmp_path: Path, trials: int, rounds:
 def test_parts_of_another_format_are_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = PartStore(tmp_path)
     store.save({"unit": 1}, some_part())
-    monkeypatch.setattr(parts, "FORMAT", parts.FORMAT + 1)
+    monkeypatch.setattr(result_cache, "FORMAT", result_cache.FORMAT + 1)
     assert store.load({"unit": 1}, 2, 5) is None
 
 

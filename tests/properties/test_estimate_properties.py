@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from agentd.core.estimate import BUCKETS, ESTIMATORS, Confidence, Estimate, Halves, X, Y, bucket_of
-from agentd.core.estimate import vectorised as vectorised
+from agentd.core.estimate import BUCKETS, ESTIMATORS, Confidence, Estimate, Halves, X, Y, bucket_of, vectorised
 from agentd.core.estimate.trimmed import fraction_of_y
 from agentd.core.estimate.vectorised import VECTOR_ESTIMATORS, PairHistograms, histograms_of
 from agentd.core.estimate.winsorised import share_moved

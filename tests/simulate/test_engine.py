@@ -67,12 +67,12 @@ def test_every_estimator_agrees_past_its_fallback(estimator: str, reward: str) -
 def test_where_two_integers_do_not_fit_one_float_they_travel_apart(
     algorithm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(columns, "LARGEST_NOISE", 1 << 40)
-    monkeypatch.setattr(columns.Together, "largest_changes", lambda _self: (1 << 48, 1))
+    monkeypatch.setattr(vector_policies, "LARGEST_NOISE", 1 << 40)
+    monkeypatch.setattr(vector_policies.Together, "largest_changes", lambda _self: (1 << 48, 1))
     # ε = 0.5 releases first at the second pull, and over five hops the round robin ends before all of it is heard.
     run = spec(line(6), algorithm, rounds=50, gamma=5, epsilon=0.5)
-    policy = {"private-ucb": columns.TogetherPrivate, "coop-ucb": columns.Together}[algorithm]
-    assert not policy(columns.Layout([run]))._packing.fits
+    policy = {"private-ucb": vector_policies.TogetherPrivate, "coop-ucb": vector_policies.Together}[algorithm]
+    assert not policy(vector_policies.Layout([run]))._packing.fits
     assert_engines_agree(run, replace(run, seed=8, gamma=1))
 
 

@@ -309,9 +309,9 @@ def test_files_that_are_too_long_are_refused_unread(
     path = tmp_path / f"graph{suffix}"
     write(families.ring(20), path)
     length = path.stat().st_size
-    monkeypatch.setattr(files, "MAX_FILE_BYTES", length)
+    monkeypatch.setattr(graph_files, "MAX_FILE_BYTES", length)
     assert read(path).nodes == 20
-    monkeypatch.setattr(files, "MAX_FILE_BYTES", length - 1)
+    monkeypatch.setattr(graph_files, "MAX_FILE_BYTES", length - 1)
     assert f"longer than {length - 1} bytes" in refusal(path)
 
 

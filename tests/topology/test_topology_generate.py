@@ -181,7 +181,7 @@ def test_erdos_renyi_is_uniform_over_connected_graphs() -> None:
 def test_redraws_are_counted_and_do_happen_below_the_threshold() -> None:
     graph = erdos_renyi(12, 0.15, topology_stream(7))
     rng = topology_stream(7)
-    draws = [sample.bernoulli_pairs(12, 0.15, rng).T.tolist() for _ in range(graph.redraws + 1)]
+    draws = [random_edges.bernoulli_pairs(12, 0.15, rng).T.tolist() for _ in range(graph.redraws + 1)]
     assert graph.redraws > 0
     assert [tuple(edge) for edge in draws[-1]] == list(graph.edges)
     assert not any(Graph.of(12, map(tuple, draw)).is_connected() for draw in draws[:-1])
@@ -189,7 +189,7 @@ def test_redraws_are_counted_and_do_happen_below_the_threshold() -> None:
 
 def test_a_draw_does_not_depend_on_how_it_is_cut_into_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = erdos_renyi(30, 0.3, topology_stream(7))
-    monkeypatch.setattr(sample, "_DRAWS_AT_ONCE", 7)
+    monkeypatch.setattr(random_edges, "_DRAWS_AT_ONCE", 7)
     assert erdos_renyi(30, 0.3, topology_stream(7)) == whole
 
 
@@ -210,7 +210,7 @@ def test_giving_up_says_after_how_many_draws_and_what_to_do() -> None:
 
 def test_a_draw_with_no_isolated_node_may_still_be_disconnected() -> None:
     # Two pairs on four nodes: the cheap test for isolated nodes passes, the flood does not.
-    graphs = [sample.bernoulli_pairs(4, 0.3, topology_stream(seed)).T.tolist() for seed in range(60)]
+    graphs = [random_edges.bernoulli_pairs(4, 0.3, topology_stream(seed)).T.tolist() for seed in range(60)]
     perfect = [seed for seed, edges in enumerate(graphs) if len(edges) == 2 and len({*edges[0], *edges[1]}) == 4]
     for seed in perfect:
         assert erdos_renyi(4, 0.3, topology_stream(seed)).redraws > 0
@@ -276,7 +276,7 @@ def test_random_regular_reaches_every_connected_two_regular_graph_equally() -> N
 
 
 def test_random_regular_counts_draws_that_got_stuck_or_fell_apart() -> None:
-    stuck = [sample.paired_stubs(6, 2, topology_stream(seed)) for seed in range(50)]
+    stuck = [random_edges.paired_stubs(6, 2, topology_stream(seed)) for seed in range(50)]
     assert any(edges is None for edges in stuck)
     apart = [edges for edges in stuck if edges is not None and not Graph.of(6, edges).is_connected()]
     assert apart
@@ -290,7 +290,7 @@ def test_dense_random_regular_counts_draws_that_got_stuck() -> None:
 
 
 def test_random_regular_gives_up_in_the_end() -> None:
-    stuck = next(seed for seed in range(50) if sample.paired_stubs(6, 2, topology_stream(seed)) is None)
+    stuck = next(seed for seed in range(50) if random_edges.paired_stubs(6, 2, topology_stream(seed)) is None)
     with pytest.raises(TopologyError, match="none of 1 random-regular draws of 6 nodes was connected; use a larger"):
         random_regular(6, 2, topology_stream(stuck), max_redraws=0)
 

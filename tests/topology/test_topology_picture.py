@@ -145,9 +145,9 @@ def test_a_picture_needs_nothing_from_elsewhere() -> None:
 
 
 def test_graphs_nobody_could_read_stay_on_a_circle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout, "MAX_ARRANGED_NODES", 5)
-    assert np.array_equal(arrange(families.star(6)), layout.circle(6))
-    assert not np.array_equal(arrange(families.star(5)), layout.circle(5))
+    monkeypatch.setattr(placement, "MAX_ARRANGED_NODES", 5)
+    assert np.array_equal(arrange(families.star(6)), placement.circle(6))
+    assert not np.array_equal(arrange(families.star(5)), placement.circle(5))
 
 
 def test_two_hundred_nodes_are_drawn_in_a_moment() -> None:

@@ -1,7 +1,7 @@
 """Means of possibly contaminated samples, behind one Protocol.
 
-Each estimator exists twice: here for one arm of one agent, and in `columns.py` for thousands of (agent, arm) pairs at
-once. The two agree bit for bit, so a simulated run takes the decisions that the daemons would take.
+Each estimator exists twice: here for one arm of one agent, and in `vectorised.py` for thousands of (agent, arm) pairs
+at once. The two agree bit for bit, so a simulated run takes the decisions that the daemons would take.
 """
 
 from __future__ import annotations

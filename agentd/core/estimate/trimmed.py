@@ -48,7 +48,7 @@ def quota_of_y(x_size: int, y_size: int, confidence: Confidence, epsilon: float)
 def fraction_of_y(x_size: int, confidence: Confidence, epsilon: float) -> float:
     """Compute the share of the Y that the interval must hold, negative for small samples; x_size is at least 1.
 
-    `columns.py` repeats this arithmetic operation by operation: change both or neither.
+    `vectorised.py` repeats this arithmetic operation by operation: change both or neither.
     """
     alpha = max(epsilon, confidence.log_inverse / x_size)
     deviation = math.sqrt(2.0 * alpha * confidence.log_four_inverse / x_size)

@@ -43,7 +43,7 @@ def moved_at_each_end(size: int, confidence: Confidence, epsilon: float) -> int:
 def share_moved(size: int, confidence: Confidence, epsilon: float) -> float:
     """Compute the share of the samples to move at each end, out of size ≥ 1.
 
-    `columns.py` repeats this arithmetic operation by operation: change both or neither.
+    `vectorised.py` repeats this arithmetic operation by operation: change both or neither.
     """
     deviation = math.sqrt(2.0 * epsilon * confidence.log_inverse / size)
     return min(0.5, epsilon + deviation + confidence.log_inverse / size)
