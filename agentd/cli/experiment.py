@@ -26,7 +26,7 @@ from agentd.experiment import fig2, figures
 from agentd.experiment import report as figure_report
 from agentd.experiment.figures import ARMS, FIGURES, Axis, Figure, Knobs
 from agentd.experiment.parallel import carry_out, load_joblib
-from agentd.experiment.result_cache import Part, PartStore
+from agentd.experiment.result_cache import UnitResult, ResultCache
 from agentd.experiment.trials import Setup, Trials, Unit
 from agentd.run.directory import RunDirectory, finite
 from agentd.run.scenario import network_of
@@ -100,7 +100,7 @@ def experiment(
     order = _Order.check(figure, jobs, **flags)
     _require_analysis()
     place = Path(out) if out is not None else Path(DEFAULT_PLACE) / figure
-    store = PartStore(place / "parts")
+    store = ResultCache(place / "parts")
     say: Callable[[str], None] = (lambda _line: None) if as_json else click.echo
     try:
         with _termination_as_interrupt():
@@ -188,7 +188,7 @@ def _require_analysis() -> None:
 
 
 def _reproduce(
-    order: _Order, place: Path, store: PartStore, say: Callable[[str], None], *, quiet: bool
+    order: _Order, place: Path, store: ResultCache, say: Callable[[str], None], *, quiet: bool
 ) -> dict[str, Any]:
     started = time.perf_counter()
     setup, figure = order.setup, order.figure
@@ -196,13 +196,13 @@ def _reproduce(
     say(f"seeds {setup.seed}…{setup.seed + setup.trials - 1}: {NOT_PRIVATE}")
     trials = Trials(setup, partial(draw_network, setup.agents, order.edge_probability))
     units = trials.units(figure.series)
-    parts = _resume(store, trials, units)
-    resumed = len(parts)
+    results = _resume(store, trials, units)
+    resumed = len(results)
     if resumed or store.damaged:
         again = f"; {store.damaged} damaged ones are made again" if store.damaged else ""
         say(f"resumed {resumed} of {len(units)} units of work from {place / 'parts'}{again}")
-    _work_off(order, trials, [unit for unit in units if unit not in parts], store, parts, quiet=quiet)
-    summary = _write(order, place, trials, parts)
+    _work_off(order, trials, [unit for unit in units if unit not in results], store, results, quiet=quiet)
+    summary = _write(order, place, trials, results)
     summary["units"] = {"total": len(units), "resumed": resumed, "damaged": store.damaged}
     summary["jobs"] = order.jobs
     summary["wall_s"] = round(time.perf_counter() - started, 3)
@@ -210,28 +210,34 @@ def _reproduce(
     return summary
 
 
-def _resume(store: PartStore, trials: Trials, units: Sequence[Unit]) -> dict[Unit, Part]:
-    """The parts of units that were finished before."""
+def _resume(store: ResultCache, trials: Trials, units: Sequence[Unit]) -> dict[Unit, UnitResult]:
+    """The results of units that were finished before."""
     found = {unit: store.load(trials.describe(unit), len(unit.trials), trials.setup.rounds) for unit in units}
-    return {unit: part for unit, part in found.items() if part is not None}
+    return {unit: result for unit, result in found.items() if result is not None}
 
 
 def _work_off(
-    order: _Order, trials: Trials, todo: Sequence[Unit], store: PartStore, parts: dict[Unit, Part], *, quiet: bool
+    order: _Order,
+    trials: Trials,
+    todo: Sequence[Unit],
+    store: ResultCache,
+    results: dict[Unit, UnitResult],
+    *,
+    quiet: bool,
 ) -> None:
     """Measure what is missing, and keep each part as soon as it is there."""
     tasks = ((unit, trials.specs(unit)) for unit in todo)
     jobs = max(1, min(order.jobs, len(todo)))
     with progress(order.figure.name, len(todo), quiet=quiet) as advance, closing(carry_out(tasks, jobs)) as finished:
-        for unit, part in finished:
-            store.save(trials.describe(unit), part)
-            parts[unit] = part
+        for unit, result in finished:
+            store.save(trials.describe(unit), result)
+            results[unit] = result
             advance()
 
 
-def _write(order: _Order, place: Path, trials: Trials, parts: dict[Unit, Part]) -> dict[str, Any]:
+def _write(order: _Order, place: Path, trials: Trials, results: dict[Unit, UnitResult]) -> dict[str, Any]:
     figure = order.figure
-    measured = figures.gather(figure, trials, parts)
+    measured = figures.gather(figure, trials, results)
     bounds = figures.average_bounds(figure, trials, count_cliques)
     curves = [figures.curve_of(one, figure.axis) for one in measured]
     try:

@@ -18,7 +18,7 @@ import numpy as np
 from agentd.core.policy import PolicySettings
 from agentd.core.privacy.calibrate import nominal_interval, nominal_private
 from agentd.experiment import theory
-from agentd.experiment.result_cache import Floats, Part
+from agentd.experiment.result_cache import Floats, UnitResult
 from agentd.experiment.theory import Bound
 from agentd.experiment.trials import Lifetime, Series, Setup, Trials, Unit
 from agentd.plot.curves import Curve, plot_regret, plot_sweep
@@ -224,21 +224,21 @@ class Measured:
     """Work in all, on however many cores."""
 
 
-def gather(figure: Figure, trials: Trials, parts: Mapping[Unit, Part]) -> list[Measured]:
-    """Put the parts together, series by series; in whatever order they were made, the result is the same."""
+def gather(figure: Figure, trials: Trials, results: Mapping[Unit, UnitResult]) -> list[Measured]:
+    """Put the results together, series by series; in whatever order they were made, the result is the same."""
     place = {
-        (unit.series, unit.gamma, trial): (part, row)
-        for unit, part in parts.items()
+        (unit.series, unit.gamma, trial): (result, row)
+        for unit, result in results.items()
         for row, trial in enumerate(unit.trials)
     }
-    return [_gather_series(series, trials, parts, place) for series in figure.series]
+    return [_gather_series(series, trials, results, place) for series in figure.series]
 
 
 def _gather_series(
     series: Series,
     trials: Trials,
-    parts: Mapping[Unit, Part],
-    place: Mapping[tuple[Series, int, int], tuple[Part, int]],
+    results: Mapping[Unit, UnitResult],
+    place: Mapping[tuple[Series, int, int], tuple[UnitResult, int]],
 ) -> Measured:
     points = trials.points(series)
     rows = [
@@ -248,15 +248,15 @@ def _gather_series(
     return Measured(
         series=series,
         points=points,
-        final=np.array([[part.final[row] for part, row in runs] for runs in rows]),
-        curve=np.array([part.curve[row] for part, row in rows[-1]]),
-        epsilon=np.array([[part.epsilon[row] for part, row in runs] for runs in rows]),
-        epsilon_at_delta=np.array([[part.epsilon_at_delta[row] for part, row in runs] for runs in rows]),
-        fallbacks=np.array([[part.fallbacks[row] for part, row in runs] for runs in rows]),
-        messages=np.array([[part.messages[row] for part, row in runs] for runs in rows]),
-        bytes=np.array([[part.bytes[row] for part, row in runs] for runs in rows]),
-        message_bytes=np.array([[part.message_bytes[row] for part, row in runs] for runs in rows]),
-        seconds=math.fsum(part.seconds for unit, part in parts.items() if unit.series == series),
+        final=np.array([[result.final[row] for result, row in runs] for runs in rows]),
+        curve=np.array([result.curve[row] for result, row in rows[-1]]),
+        epsilon=np.array([[result.epsilon[row] for result, row in runs] for runs in rows]),
+        epsilon_at_delta=np.array([[result.epsilon_at_delta[row] for result, row in runs] for runs in rows]),
+        fallbacks=np.array([[result.fallbacks[row] for result, row in runs] for runs in rows]),
+        messages=np.array([[result.messages[row] for result, row in runs] for runs in rows]),
+        bytes=np.array([[result.bytes[row] for result, row in runs] for runs in rows]),
+        message_bytes=np.array([[result.message_bytes[row] for result, row in runs] for runs in rows]),
+        seconds=math.fsum(result.seconds for unit, result in results.items() if unit.series == series),
     )
 
 

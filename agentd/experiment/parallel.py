@@ -12,13 +12,13 @@ from itertools import islice
 from typing import Any
 
 from agentd.errors import AgentdError, SettingsError
-from agentd.experiment.result_cache import Part
+from agentd.experiment.result_cache import UnitResult
 from agentd.experiment.trials import Unit, measure
 from agentd.interrupts import interrupts_later, start_deaf
 from agentd.run.spec import RunSpec
 
 Task = tuple[Unit, list[RunSpec]]
-Done = tuple[Unit, Part]
+Done = tuple[Unit, UnitResult]
 
 _IDLE_S = 300.0
 """After so long without work a worker ends by itself, so that it does not outlive a killed parent by much."""

@@ -1,7 +1,7 @@
 """What one unit of work measured, and the directory in which finished units survive an interrupt.
 
-A part is found by the hash of everything that decides its numbers, so a directory never answers with the numbers of
-other settings. A part is complete or not there: it is written beside its place and moved.
+A result is found by the hash of everything that decides its numbers, so a directory never answers with the numbers of
+other settings. A result is complete or not there: it is written beside its place and moved.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from agentd.errors import ConfigurationError
 from agentd.files import replacing
 
 FORMAT = 2
-"""Raised whenever parts written before no longer mean the same."""
+"""Raised whenever results written before no longer mean the same."""
 
 Floats = NDArray[np.float64]
 
@@ -30,7 +30,7 @@ _PER_TRIAL = ("final", "epsilon", "epsilon_at_delta", "fallbacks", "messages", "
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class UnitResult:
     """The trials of one unit, in its order; NaN where a quantity does not exist."""
 
     final: Floats
@@ -53,8 +53,8 @@ class Part:
     """The same without the headers of the frames."""
 
 
-class PartStore:
-    """Finished parts by their description."""
+class ResultCache:
+    """Finished results by their description."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -67,29 +67,29 @@ class PartStore:
         except OSError as fault:
             raise _unusable(directory, fault) from None
 
-    def load(self, description: Mapping[str, Any], trials: int, rounds: int) -> Part | None:
+    def load(self, description: Mapping[str, Any], trials: int, rounds: int) -> UnitResult | None:
         """The part of this description; None where there is none, or none that can be trusted."""
         text = _canonical(description)
         try:
             with self._path(text).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                part = _part_of(arrays, text)
+                result = _result_of(arrays, text)
         except FileNotFoundError:
             return None
         except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile):
-            part = None
-        if part is None or not _complete(part, trials, rounds):
+            result = None
+        if result is None or not _complete(result, trials, rounds):
             self.damaged += 1
             return None
-        return part
+        return result
 
-    def save(self, description: Mapping[str, Any], part: Part) -> None:
+    def save(self, description: Mapping[str, Any], result: UnitResult) -> None:
         """Keep a part; what is on disk under its name is always complete."""
         text = _canonical(description)
         path = self._path(text)
-        per_trial = {name: getattr(part, name) for name in _PER_TRIAL}
+        per_trial = {name: getattr(result, name) for name in _PER_TRIAL}
         try:
             with replacing(path, shared=True) as beside, beside.open("wb") as file:
-                np.savez(file, description=text, curve=part.curve, seconds=part.seconds, **per_trial)
+                np.savez(file, description=text, curve=result.curve, seconds=result.seconds, **per_trial)
         except OSError as fault:
             raise _unusable(self._directory, fault) from None
 
@@ -101,17 +101,19 @@ def _canonical(description: Mapping[str, Any]) -> str:
     return json.dumps({"format": FORMAT, **description}, sort_keys=True)
 
 
-def _part_of(arrays: Mapping[str, NDArray[Any]], text: str) -> Part | None:
+def _result_of(arrays: Mapping[str, NDArray[Any]], text: str) -> UnitResult | None:
     """The part in an opened file; None where it was made for something else."""
     if str(arrays["description"]) != text:
         return None
     per_trial = {name: np.asarray(arrays[name], dtype=np.float64) for name in _PER_TRIAL}
-    return Part(curve=np.asarray(arrays["curve"], dtype=np.float64), seconds=float(arrays["seconds"]), **per_trial)
+    return UnitResult(
+        curve=np.asarray(arrays["curve"], dtype=np.float64), seconds=float(arrays["seconds"]), **per_trial
+    )
 
 
-def _complete(part: Part, trials: int, rounds: int) -> bool:
-    whole = all(getattr(part, name).shape == (trials,) for name in _PER_TRIAL)
-    return whole and part.curve.shape == (trials, rounds) and bool(np.isfinite(part.curve).all())
+def _complete(result: UnitResult, trials: int, rounds: int) -> bool:
+    whole = all(getattr(result, name).shape == (trials,) for name in _PER_TRIAL)
+    return whole and result.curve.shape == (trials, rounds) and bool(np.isfinite(result.curve).all())
 
 
 def _unusable(directory: Path, fault: OSError) -> ConfigurationError:

@@ -20,7 +20,7 @@ import numpy as np
 from agentd.core.chance import Purpose, stream
 from agentd.core.lies import Attack
 from agentd.core.policy import PolicySettings
-from agentd.experiment.result_cache import Floats, Part
+from agentd.experiment.result_cache import Floats, UnitResult
 from agentd.run.arms import Arms
 from agentd.run.regret import group_regret, regret_curve
 from agentd.run.spec import Network, Outcome, RunSpec, draw_liars
@@ -175,12 +175,12 @@ class Trials:
                 yield Unit(series, gamma, tuple(mine[first : first + SIDE_BY_SIDE]))
 
 
-def measure(specs: Sequence[RunSpec], *, bytes_too: bool = False) -> Part:
+def measure(specs: Sequence[RunSpec], *, bytes_too: bool = False) -> UnitResult:
     """Carry out a unit's runs."""
     started = time.perf_counter()
     outcomes = run_vector(specs)
     means = [spec.arms.means for spec in specs]
-    return Part(
+    return UnitResult(
         final=np.array([group_regret(outcome.arm, mean) for outcome, mean in zip(outcomes, means, strict=True)]),
         curve=np.array([regret_curve(outcome.arm, mean) for outcome, mean in zip(outcomes, means, strict=True)]),
         epsilon=np.array([_worst(outcome.epsilon) for outcome in outcomes]),

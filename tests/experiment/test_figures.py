@@ -21,7 +21,7 @@ from agentd.errors import AgentdError, ConfigurationError, SettingsError
 from agentd.experiment import figures, parallel, result_cache, theory
 from agentd.experiment.figures import FIGURES, Axis, BoundLine, Figure, Knobs, fig1a, fig1b, fig1c
 from agentd.experiment.parallel import carry_out
-from agentd.experiment.result_cache import Part, PartStore
+from agentd.experiment.result_cache import UnitResult, ResultCache
 from agentd.experiment.trials import SIDE_BY_SIDE, Lifetime, Series, Setup, Trials, Unit, measure
 from agentd.run.spec import Network
 from agentd.simulate.engine import run_vector
@@ -46,14 +46,14 @@ def trials_of(count: int = 3, rounds: int = 30) -> Trials:
     return Trials(Setup(6, rounds, count, SEED, "a few", "test"), draw)
 
 
-def measured(trials: Trials, units: list[Unit]) -> dict[Unit, Part]:
+def measured(trials: Trials, units: list[Unit]) -> dict[Unit, UnitResult]:
     return {unit: measure(trials.specs(unit)) for unit in units}
 
 
-def some_part(trials: int = 2, rounds: int = 5) -> Part:
+def some_result(trials: int = 2, rounds: int = 5) -> UnitResult:
     curve = np.arange(float(trials * rounds)).reshape(trials, rounds)
     nothing = np.full(trials, math.nan)
-    return Part(
+    return UnitResult(
         curve[:, -1], curve, np.ones(trials), np.ones(trials) / 2, nothing, 0.25, np.ones(trials), nothing, nothing
     )
 
@@ -157,9 +157,9 @@ def test_a_part_tells_the_spent_epsilon_of_noised_series_and_the_fallbacks_of_ro
 
 
 def test_the_last_value_of_a_curve_is_the_final_regret() -> None:
-    part = measure(trials_of().specs(Unit(SWEEP, 2, (0, 2))))
-    assert part.curve[:, -1] == pytest.approx(part.final)
-    assert (np.diff(part.curve, axis=1) >= 0).all()
+    result = measure(trials_of().specs(Unit(SWEEP, 2, (0, 2))))
+    assert result.curve[:, -1] == pytest.approx(result.final)
+    assert (np.diff(result.curve, axis=1) >= 0).all()
 
 
 def test_parts_in_any_order_give_the_same_series() -> None:
@@ -272,18 +272,18 @@ def test_the_bounds_of_the_first_figure_are_the_papers() -> None:
 
 
 def test_a_saved_part_comes_back_bit_for_bit(tmp_path: Path) -> None:
-    store, part = PartStore(tmp_path / "new" / "parts"), some_part()
-    store.save({"unit": 1}, part)
-    again = PartStore(tmp_path / "new" / "parts").load({"unit": 1}, 2, 5)
+    store, result = ResultCache(tmp_path / "new" / "parts"), some_result()
+    store.save({"unit": 1}, result)
+    again = ResultCache(tmp_path / "new" / "parts").load({"unit": 1}, 2, 5)
     assert again is not None
-    for name in (field.name for field in fields(Part)):
-        np.testing.assert_array_equal(getattr(again, name), getattr(part, name))
+    for name in (field.name for field in fields(UnitResult)):
+        np.testing.assert_array_equal(getattr(again, name), getattr(result, name))
     assert len(list((tmp_path / "new" / "parts").iterdir())) == 1
 
 
 def test_a_part_that_was_never_made_is_missing_and_not_damaged(tmp_path: Path) -> None:
-    store = PartStore(tmp_path)
-    store.save({"unit": 1}, some_part())
+    store = ResultCache(tmp_path)
+    store.save({"unit": 1}, some_result())
     assert store.load({"unit": 2}, 2, 5) is None
     assert store.damaged == 0
 
@@ -306,21 +306,21 @@ def spoil(path: Path, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["cut", "empty", "flipped", "text", "fields"])
 def test_a_damaged_part_is_counted_and_not_used(tmp_path: Path, how: str) -> None:
-    store = PartStore(tmp_path)
-    store.save({"unit": 1}, some_part())
+    store = ResultCache(tmp_path)
+    store.save({"unit": 1}, some_result())
     (path,) = tmp_path.iterdir()
     spoil(path, how)
     assert store.load({"unit": 1}, 2, 5) is None
     assert store.damaged == 1
-    store.save({"unit": 1}, some_part())
+    store.save({"unit": 1}, some_result())
     assert store.load({"unit": 1}, 2, 5) is not None
 
 
 def test_a_part_under_the_name_of_another_is_not_used(tmp_path: Path) -> None:
-    store = PartStore(tmp_path)
-    store.save({"unit": 1}, some_part())
+    store = ResultCache(tmp_path)
+    store.save({"unit": 1}, some_result())
     (mine,) = tmp_path.iterdir()
-    store.save({"unit": 2}, some_part())
+    store.save({"unit": 2}, some_result())
     (other,) = set(tmp_path.iterdir()) - {mine}
     shutil.copy(mine, other)
     assert store.load({"unit": 2}, 2, 5) is None
@@ -329,15 +329,15 @@ def test_a_part_under_the_name_of_another_is_not_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("trials", "rounds"), [(3, 5), (2, 6)])
 def test_a_part_of_another_size_is_not_used(tmp_path: Path, trials: int, rounds: int) -> None:
-    store = PartStore(tmp_path)
-    store.save({"unit": 1}, some_part())
+    store = ResultCache(tmp_path)
+    store.save({"unit": 1}, some_result())
     assert store.load({"unit": 1}, trials, rounds) is None
     assert store.damaged == 1
 
 
 def test_parts_of_another_format_are_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = PartStore(tmp_path)
-    store.save({"unit": 1}, some_part())
+    store = ResultCache(tmp_path)
+    store.save({"unit": 1}, some_result())
     monkeypatch.setattr(result_cache, "FORMAT", result_cache.FORMAT + 1)
     assert store.load({"unit": 1}, 2, 5) is None
 
@@ -349,7 +349,7 @@ def test_parts_of_another_format_are_not_found(tmp_path: Path, monkeypatch: pyte
 def test_a_part_that_could_not_be_written_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: BaseException, expected: type[BaseException]
 ) -> None:
-    store = PartStore(tmp_path)
+    store = ResultCache(tmp_path)
 
     def fail(file: Any, **_arrays: Any) -> None:
         file.write(b"half of it")
@@ -357,20 +357,20 @@ def test_a_part_that_could_not_be_written_leaves_nothing(
 
     monkeypatch.setattr(np, "savez", fail)
     with pytest.raises(expected):
-        store.save({"unit": 1}, some_part())
+        store.save({"unit": 1}, some_result())
     assert not list(tmp_path.iterdir())
 
 
 def test_a_place_that_cannot_hold_parts_is_refused_with_the_cure(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="--out"):
-        PartStore(tmp_path / "file" / "parts")
+        ResultCache(tmp_path / "file" / "parts")
 
 
 def test_a_place_without_the_right_to_write_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(ConfigurationError, match="not writable"):
-        PartStore(tmp_path)
+        ResultCache(tmp_path)
 
 
 @pytest.mark.system
