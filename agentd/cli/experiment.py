@@ -26,7 +26,7 @@ from agentd.experiment import fig2, figures
 from agentd.experiment import report as figure_report
 from agentd.experiment.figures import ARMS, FIGURES, Axis, Figure, Knobs
 from agentd.experiment.parallel import carry_out, load_joblib
-from agentd.experiment.result_cache import UnitResult, ResultCache
+from agentd.experiment.result_cache import ResultCache, UnitResult
 from agentd.experiment.trials import Setup, Trials, Unit
 from agentd.run.directory import RunDirectory, finite
 from agentd.run.scenario import network_of

@@ -21,7 +21,7 @@ from agentd.errors import AgentdError, ConfigurationError, SettingsError
 from agentd.experiment import figures, parallel, result_cache, theory
 from agentd.experiment.figures import FIGURES, Axis, BoundLine, Figure, Knobs, fig1a, fig1b, fig1c
 from agentd.experiment.parallel import carry_out
-from agentd.experiment.result_cache import UnitResult, ResultCache
+from agentd.experiment.result_cache import ResultCache, UnitResult
 from agentd.experiment.trials import SIDE_BY_SIDE, Lifetime, Series, Setup, Trials, Unit, measure
 from agentd.run.spec import Network
 from agentd.simulate.engine import run_vector
