@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from agentd.core.policy import ALGORITHMS
 from agentd.core.privacy.composition import LEAST_DELTA, tight_epsilon
 from agentd.core.privacy.ledger import Ledger, paper_bound
 from agentd.core.saved_state import SavedState
@@ -56,7 +55,7 @@ def _agents(place: Path) -> list[Path]:
 
 
 def _report(place: Path, delta: float, *, tight: bool) -> dict[str, Any]:
-    from agentd.shell.state_reader import inspect
+    from agentd.shell.state_reader import inspect, ledger_of
 
     saved = inspect(place)
     about, spent = saved.about, ledger_of(saved)
@@ -73,17 +72,6 @@ def _report(place: Path, delta: float, *, tight: bool) -> dict[str, Any]:
         "total": _entry(spent, [s for each in scales.values() for s in each] if tight else None, delta),
         "paper_bound": _paper_bound(saved, delta),
     }
-
-
-def ledger_of(saved: SavedState) -> Ledger:
-    """The ledger as the agent itself keeps it."""
-    algorithm = ALGORITHMS[saved.about["algorithm"]]
-    if not algorithm.noised:
-        raise ConfigurationError(f"{algorithm.name} keeps no ledger")
-    found = Ledger(disjoint=algorithm.disjoint)
-    for release, _ in saved.releases:
-        found.take_back(release)
-    return found
 
 
 def _scales(saved: SavedState) -> dict[int, list[int]]:

@@ -23,10 +23,11 @@ import numpy as np
 
 from agentd.core.bodies import KINDS
 from agentd.core.message import Batch, unsigned
+from agentd.core.policy import ALGORITHMS
 from agentd.core.policy.base import Released
-from agentd.core.privacy.ledger import Release
+from agentd.core.privacy.ledger import Ledger, Release
 from agentd.core.saved_state import SavedState
-from agentd.errors import StateUnusable
+from agentd.errors import ConfigurationError, StateUnusable
 
 FORMAT = 1
 """Raised whenever a database written before no longer means the same."""
@@ -88,6 +89,17 @@ def inspect(directory: Path) -> SavedState:
     if saved is None:
         raise StateUnusable(f"the agent of {directory} has not joined a run yet")
     return saved
+
+
+def ledger_of(saved: SavedState) -> Ledger:
+    """The ledger as the agent itself keeps it."""
+    algorithm = ALGORITHMS[saved.about["algorithm"]]
+    if not algorithm.noised:
+        raise ConfigurationError(f"{algorithm.name} keeps no ledger")
+    found = Ledger(disjoint=algorithm.disjoint)
+    for release, _ in saved.releases:
+        found.take_back(release)
+    return found
 
 
 @contextlib.contextmanager

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agentd.cli.ledger import ledger_of
 from agentd.core.grid import UNIT
 from agentd.core.policy import ALGORITHMS, intend, make_policy
 from agentd.core.privacy.ledger import Ledger
@@ -140,7 +139,7 @@ def charge(outcome: Outcome, scenario: Scenario, reports: Sequence[Report]) -> N
 
 def settle(outcome: Outcome, run_dir: Path) -> None:
     """Let the ledgers that agents kept on disk take the place of what was worked out from their pulls."""
-    from agentd.shell.state_reader import DATABASE, inspect  # only a testbed that kept state loads SQLite
+    from agentd.shell.state_reader import DATABASE, inspect, ledger_of  # only a testbed that kept state loads SQLite
 
     spent: dict[int, Ledger] = {}
     for agent in range(outcome.arm.shape[0]):
