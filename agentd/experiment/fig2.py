@@ -10,7 +10,8 @@ import numpy as np
 from agentd.experiment.figures import Figure, Measured, over_trials, subtitle_of
 from agentd.experiment.result_cache import Floats
 from agentd.experiment.trials import Setup
-from agentd.plot.curves import Curve, Panel, plot_panels
+from agentd.plot.curves import Curve
+from agentd.plot.with_matplotlib import Panel, plot_panels
 
 EPSILON_LABEL = "true ε of each reward"
 

@@ -21,7 +21,8 @@ from agentd.experiment import theory
 from agentd.experiment.result_cache import Floats, UnitResult
 from agentd.experiment.theory import Bound
 from agentd.experiment.trials import Lifetime, Series, Setup, Trials, Unit
-from agentd.plot.curves import Curve, plot_regret, plot_sweep
+from agentd.plot.curves import Curve
+from agentd.plot.with_matplotlib import plot_regret, plot_sweep
 from agentd.run.spec import Network
 
 ARMS = 5

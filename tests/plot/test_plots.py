@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from agentd.errors import SettingsError
-from agentd.plot.curves import PALETTE, Curve, number_text, plot_regret, plot_sweep
+from agentd.plot.curves import PALETTE, Curve, number_text
 from agentd.plot.plain_svg import _ticks, plain_svg
+from agentd.plot.with_matplotlib import plot_regret, plot_sweep
 
 ROUNDS = np.arange(1.0, 2001.0)
 SVG = "{http://www.w3.org/2000/svg}"

@@ -13,8 +13,9 @@ import click
 import numpy as np
 
 from agentd.errors import AgentdError, SettingsError
-from agentd.plot.curves import Curve, plot_regret
+from agentd.plot.curves import Curve
 from agentd.plot.plain_svg import plain_svg
+from agentd.plot.with_matplotlib import plot_regret
 from agentd.run.directory import RunDirectory, finite
 from agentd.run.regret import regret_curve
 from agentd.run.scenario import Scenario, make_scenario
