@@ -1,19 +1,22 @@
-"""The whole command line as text: every help page, every option with its variable, default and choices, every default.
+"""The whole command line as text: every help page, every option with its variable, default and choices, every setting.
 
-`python tests/commands/command_line.py DIRECTORY` writes the two texts there; those beside this file were written so
-at commit 49aef1d, before the settings became one table.
+`python tests/cli/command_line.py DIRECTORY` writes the three texts there; those in `before/` were written so from the
+sources of commit 49aef1d, before the settings became one table.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from agentd import __version__
+from agentd import __version__, errors
 from agentd.cli import cli
+from agentd.settings import AgentSettings, TestbedSettings
 
 WIDTH = 110
 
@@ -67,7 +70,16 @@ def _about(command: click.Command) -> dict[str, object]:
     return {name: value for name, value in command.context_settings.items() if name != "auto_envvar_prefix"}
 
 
+def settings() -> str:
+    """The defaults of testbeds and agents, and what each fault exits with."""
+    agent = AgentSettings(id=0, listen="tcp://127.0.0.1:1", environment="tcp://127.0.0.1:2")
+    faults = {name: fault.exit_code for name, fault in sorted(vars(errors).items()) if hasattr(fault, "exit_code")}
+    defaults = {"testbed": TestbedSettings().to_json(), "agent": asdict(agent), "exit_codes": faults}
+    return json.dumps(defaults, indent=1, ensure_ascii=False) + "\n"
+
+
+TEXTS = {"help.txt": pages, "options.txt": options, "settings.json": settings}
+
 if __name__ == "__main__":
-    place = Path(sys.argv[1])
-    (place / "help.txt").write_text(pages(), encoding="utf-8")
-    (place / "options.txt").write_text(options(), encoding="utf-8")
+    for file, text in TEXTS.items():
+        (Path(sys.argv[1]) / file).write_text(text(), encoding="utf-8")

@@ -1,0 +1,77 @@
+"""Nothing that could be typed at commit 49aef1d is lost or changed, but by name and with a reason."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+import command_line
+import pytest
+
+BEFORE = Path(__file__).parent / "before"
+
+CHANGED_PAGES: dict[str, str] = {}
+"""Help pages that read otherwise today, by the command, and why."""
+CHANGED_OPTIONS: dict[str, str] = {}
+"""Options that are gone or otherwise today, by command and flag as in "agentd up --seed", and why."""
+CHANGED_SETTINGS: dict[str, str] = {}
+"""Defaults and exit codes that are others today, as in "agent.gamma", and why."""
+
+
+def before(name: str) -> str:
+    return (BEFORE / name).read_text(encoding="utf-8")
+
+
+def by_command(pages: str) -> dict[str, str]:
+    parts = re.split(r"^===== (.*) --help\n", pages, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def by_flag(options: str) -> dict[str, str]:
+    return {" ".join(line.split(" variable=")[0].split(" type=")[0].split()): line for line in options.splitlines()}
+
+
+def by_name(settings: str) -> dict[str, object]:
+    return {f"{of}.{name}": value for of, values in json.loads(settings).items() for name, value in values.items()}
+
+
+def lost(then: Mapping[str, object], now: Mapping[str, object]) -> set[str]:
+    """What is not there any more as it was."""
+    return {name for name, said in then.items() if now.get(name) != said}
+
+
+def test_every_help_page_reads_as_before() -> None:
+    then, now = by_command(before("help.txt")), by_command(command_line.pages())
+    assert lost(then, now) == set(CHANGED_PAGES)
+
+
+def test_every_flag_variable_default_and_choice_is_as_before() -> None:
+    then, now = by_flag(before("options.txt")), by_flag(command_line.options())
+    assert len(then) > 300
+    assert lost(then, now) == set(CHANGED_OPTIONS)
+
+
+def test_every_default_and_every_exit_code_is_as_before() -> None:
+    then, now = by_name(before("settings.json")), by_name(command_line.settings())
+    assert lost(then, now) == set(CHANGED_SETTINGS)
+
+
+def test_a_changed_default_a_lost_flag_and_another_variable_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = dict(command_line.commands())
+    up, agent = commands["agentd up"], commands["agentd agent"]
+    parameters = {str(one.name): one for one in up.params}
+    monkeypatch.setattr(parameters["epsilon"], "default", 2.0)
+    monkeypatch.setattr(up, "params", [one for one in up.params if one.name != "seed"])
+    (interval,) = [one for one in agent.params if one.name == "interval_s"]
+    monkeypatch.setattr(interval, "envvar", "AGENTD_PAUSE")
+    found = lost(by_flag(before("options.txt")), by_flag(command_line.options()))
+    assert found == {"agentd up --epsilon", "agentd up --seed", "agentd agent --interval"}
+    assert lost(by_command(before("help.txt")), by_command(command_line.pages())) == {"agentd up"}
+
+
+def test_every_verb_of_every_verb_is_looked_at() -> None:
+    groups = [path for path, command in command_line.commands() if isinstance(command, click.Group)]
+    assert {"agentd", "agentd topology", "agentd chaos", "agentd manifests", "agentd image"} <= set(groups)
