@@ -1,7 +1,7 @@
 """Faults on purpose: what can be done to the agents of a running testbed, and how it is written down.
 
-What befalls a process (kill, pause, restart) is done by whoever runs it: signals here, docker for containers. What
-befalls the links (cuts, delay, loss) is the same everywhere: agents read it from a file in the run directory and
+What befalls a process (kill, pause, restart) is done by its runtime (`Runtime.control`): signals, or Docker.
+What befalls the links (cuts, delay, loss) is the same everywhere: agents read it from a file in the run directory and
 inject it into their own links (`agentd.shell.link_faults`). That needs no privileges and no support in the kernel.
 """
 
@@ -10,115 +10,44 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import signal
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from agentd.errors import AgentdError, ConfigurationError, SettingsError
+from agentd.errors import ConfigurationError, SettingsError
 from agentd.files import replacing
 from agentd.run import fault_log as faults
 from agentd.run.fault_log import Fault
 from agentd.run.status import read_status
 from agentd.shell.link_faults import MAX_CUTS, MAX_DELAY_MS, LinkFaults, Side, agents_text, read_faults, sides_text
-from deploy.local.children import agent_name
+from deploy.plan.names import agent_name
 from deploy.plan.plan import LINK_FAULTS
-from deploy.testbed import control, registry
-from deploy.testbed.processes import ProcessMark, send
+from deploy.testbed import registry
 from deploy.testbed.registry import Testbed
+from deploy.testbed.runtime import AgentControl, find_runtime
 
 _LOOK_EVERY_S = 0.2
-
-
-class Hands(Protocol):
-    """Whoever can lay hands on the processes of a testbed; each method raises AgentdError where it could not."""
-
-    writes_down: Collection[str]
-    """What it does that somebody else writes down already."""
-
-    def kill(self, agent: int) -> None:
-        """Let it crash."""
-        ...
-
-    def restart(self, agent: int) -> None:
-        """Start it anew, after a crash if it runs."""
-        ...
-
-    def pause(self, agent: int) -> None:
-        """Stop it in its tracks."""
-        ...
-
-    def resume(self, agent: int) -> None:
-        """Let it go on."""
-        ...
-
-    def disconnect(self, agent: int) -> None:
-        """Take its network away."""
-        ...
-
-    def reconnect(self, agent: int) -> None:
-        """Give its network back."""
-        ...
-
-
-class LocalHands:
-    """Processes of this machine: the supervisor kills and restarts, because it must know what it misses."""
-
-    writes_down: Collection[str] = ("kill", "restart")
-
-    def __init__(self, testbed: Testbed) -> None:
-        self._run_dir = testbed.run_dir
-
-    def kill(self, agent: int) -> None:
-        """SIGKILL, through the supervisor."""
-        control.kill_agent(self._run_dir, agent)
-
-    def restart(self, agent: int) -> None:
-        """Through the supervisor."""
-        control.restart_agent(self._run_dir, agent)
-
-    def pause(self, agent: int) -> None:
-        """SIGSTOP."""
-        self._signal(agent, signal.SIGSTOP)
-
-    def resume(self, agent: int) -> None:
-        """SIGCONT."""
-        self._signal(agent, signal.SIGCONT)
-
-    def disconnect(self, agent: int) -> None:
-        """Processes of one machine have no network of their own."""
-        raise SettingsError(
-            f"agent {agent} is a process of this machine, without a network of its own; "
-            f"agentd chaos partition cuts it off just as well"
-        )
-
-    reconnect = disconnect
-
-    def _signal(self, agent: int, number: signal.Signals) -> None:
-        mark = registry.read(self._run_dir).children.get(agent_name(agent))
-        if not isinstance(mark, ProcessMark) or not send(mark, number):
-            raise AgentdError(f"agent {agent} is not running, so there is nothing to send {number.name} to")
 
 
 class Chaos:
     """Does things to one running testbed, and writes down each of them."""
 
-    def __init__(self, testbed: Testbed, hands: Hands | None = None) -> None:
+    def __init__(self, testbed: Testbed, control: AgentControl | None = None) -> None:
         if not testbed.is_running():
             raise ConfigurationError(f"no testbed is running in {testbed.run_dir}; see agentd ps")
         self._testbed = testbed
-        self._hands = hands if hands is not None else _hands_on(testbed)
+        self._control = control if control is not None else find_runtime(testbed.runtime).control(testbed)
 
     def to_agents(self, verb: str, agents: Side) -> list[dict[str, Any]]:
         """Kill, restart, pause, resume, disconnect or reconnect agents, one after the other."""
         self.require(agents)
         done = []
         for agent in sorted(agents):
-            getattr(self._hands, verb)(agent)
+            getattr(self._control, verb)(agent)
             fault = Fault(verb, f"{agent_name(agent)} {_PAST[verb]}", (agent,))
-            done.append(self._recorded(fault) if verb in self._hands.writes_down else self._record(fault))
+            done.append(self._recorded(fault) if verb in self._control.writes_down else self._record(fault))
         return done
 
     def partition(self, sides: tuple[Side, ...]) -> list[dict[str, Any]]:
@@ -194,14 +123,6 @@ class Chaos:
         """What the supervisor wrote down of it."""
         found = [one for one in faults.read_faults(self._testbed.run_dir) if one.get("verb") == fault.verb]
         return found[-1] if found else {"verb": fault.verb, "what": fault.what, "agents": list(fault.agents)}
-
-
-def _hands_on(testbed: Testbed) -> Hands:
-    if not testbed.project:
-        return LocalHands(testbed)
-    from deploy.containers.agent_control import ContainerHands
-
-    return ContainerHands(testbed)
 
 
 _PAST = {

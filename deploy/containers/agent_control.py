@@ -16,12 +16,12 @@ from deploy.containers import containers
 from deploy.containers.compose_document import address_of
 from deploy.containers.containers import QUERY_S, ContainerMark
 from deploy.containers.docker import Docker, require_docker
-from deploy.local.children import agent_name
+from deploy.plan.names import agent_name
 from deploy.testbed import control
 from deploy.testbed.registry import Testbed
 
 
-class ContainerHands:
+class ContainerControl:
     """Docker's own verbs for pausing and for taking the network away; the supervisor restarts."""
 
     writes_down: Collection[str] = ("restart",)

@@ -1,13 +1,18 @@
-"""Compose as the launcher of a testbed: either generation of it, on the document that `compose` made."""
+"""The runtime `compose`: either generation of it, on the document of `compose_document`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from agentd.run.scenario import Scenario
 from deploy.containers import containers
+from deploy.containers.compose_document import ContainerOptions, compose_document
+from deploy.containers.container_runtime import ContainerRuntime, environment_for_containers
 from deploy.containers.containers import Inspected
-from deploy.containers.docker import Compose, Docker
+from deploy.containers.docker import Compose, Docker, require_compose
+from deploy.plan.plan import Plan
 
 FILE = "docker-compose.yml"
 BATCH = 20
@@ -50,3 +55,32 @@ class ComposeLauncher:
 
     def _command(self) -> list[str]:
         return [*self._compose.command, "--project-name", self._project, "--file", str(self._file)]
+
+
+class ComposeRuntime(ContainerRuntime[Compose]):
+    """A project of compose."""
+
+    name = "compose"
+    file = FILE
+
+    def require_tool(self, docker: Docker) -> Compose:  # noqa: ARG002
+        """The newest compose there is."""
+        return require_compose()
+
+    def document(self, tool: Compose, plan: Plan, scenario: Scenario, options: ContainerOptions) -> dict[str, Any]:  # noqa: ARG002
+        """For either generation."""
+        part = environment_for_containers(scenario, plan)
+        return compose_document(plan, part, scenario.settings.seed, options)
+
+    def launcher(
+        self, docker: Docker, tool: Compose, project: str, run_dir: Path, document: dict[str, Any]
+    ) -> ComposeLauncher:
+        """`compose up`."""
+        return ComposeLauncher(docker, tool, project, run_dir, len(document["services"]))
+
+    def remove(self, docker: Docker, project: str) -> None:
+        """By label."""
+        containers.remove(docker, project)
+
+
+COMPOSE = ComposeRuntime()

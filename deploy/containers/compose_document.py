@@ -19,8 +19,9 @@ from typing import Any
 
 from agentd.errors import ConfigurationError
 from agentd.settings import AgentSettings
-from deploy.local.children import ENVIRONMENT, EnvironmentPart, agent_name
 from deploy.plan.arguments import agent_arguments, environment_arguments
+from deploy.plan.environment import EnvironmentPlan
+from deploy.plan.names import ENVIRONMENT, agent_name
 from deploy.plan.plan import LINK_FAULTS, Plan, state_name
 
 NETWORK = "mesh"
@@ -46,7 +47,7 @@ _HEALTH_PROBE = ["CMD", "/opt/agentd/bin/python3", "-I", "-S", "/opt/agentd/heal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Housing:
+class ContainerOptions:
     """What a plan needs to become containers."""
 
     image: str
@@ -79,19 +80,19 @@ class ContainerPlaces:
         return f"{RUN_DIR}/{name}"
 
 
-def compose_document(plan: Plan, part: EnvironmentPart, seed: int | None, housing: Housing) -> dict[str, Any]:
+def compose_document(plan: Plan, part: EnvironmentPlan, seed: int | None, options: ContainerOptions) -> dict[str, Any]:
     """The document, as plain values."""
-    _require_room(len(plan.agents), housing.subnet)
-    services = {ENVIRONMENT: environment_service(plan, part, seed, housing) | _own_address(None, housing)}
+    _require_room(len(plan.agents), options.subnet)
+    services = {ENVIRONMENT: environment_service(plan, part, seed, options) | _own_address(None, options)}
     for settings in plan.agents:
         who = [ENVIRONMENT, *(agent_name(peer) for peer in settings.peers)]
         services[agent_name(settings.id)] = (
-            agent_service(plan, settings.id, housing)
+            agent_service(plan, settings.id, options)
             | {
                 "depends_on": {ENVIRONMENT: {"condition": "service_healthy"}},
-                "extra_hosts": [f"{name}:{address_of(name, housing.subnet)}" for name in who],
+                "extra_hosts": [f"{name}:{address_of(name, options.subnet)}" for name in who],
             }
-            | _own_address(settings.id, housing)
+            | _own_address(settings.id, options)
         )
     for service in services.values():
         service |= {"security_opt": ["no-new-privileges:true"], "restart": f"on-failure:{RESTARTS}", "init": True}
@@ -99,18 +100,20 @@ def compose_document(plan: Plan, part: EnvironmentPart, seed: int | None, housin
     network = {
         "driver": "bridge",
         "internal": True,
-        "ipam": {"config": [{"subnet": str(housing.subnet)}]},
-        "labels": housing.labels,
+        "ipam": {"config": [{"subnet": str(options.subnet)}]},
+        "labels": options.labels,
     }
     return {"services": services, "networks": {NETWORK: {key: value for key, value in network.items() if value}}}
 
 
-def environment_service(plan: Plan, part: EnvironmentPart, seed: int | None, housing: Housing) -> dict[str, Any]:
+def environment_service(
+    plan: Plan, part: EnvironmentPlan, seed: int | None, options: ContainerOptions
+) -> dict[str, Any]:
     """The environment, as far as every orchestrator of this family takes it."""
     listen = f"tcp://0.0.0.0:{ENVIRONMENT_PORT}"
-    return _service(plan, housing, "environment") | {
+    return _service(plan, options, "environment") | {
         "command": environment_arguments(part, listen=listen, run_dir=RUN_DIR, seed=seed),
-        "volumes": [_mount(housing.run_dir, RUN_DIR)],
+        "volumes": [_mount(options.run_dir, RUN_DIR)],
         "mem_limit": f"{environment_megabytes(part)}m",
         # Asked often, because agents wait for the answer; the agents themselves are asked twice a minute.
         "healthcheck": {"test": _HEALTH_PROBE, "interval": "2s", "timeout": "5s", "retries": 30},
@@ -118,19 +121,19 @@ def environment_service(plan: Plan, part: EnvironmentPart, seed: int | None, hou
     }
 
 
-def agent_service(plan: Plan, agent: int, housing: Housing) -> dict[str, Any]:
+def agent_service(plan: Plan, agent: int, options: ContainerOptions) -> dict[str, Any]:
     """One agent, as far as every orchestrator of this family takes it."""
-    service = _service(plan, housing, "agent")
+    service = _service(plan, options, "agent")
     service["labels"] |= {LABEL_ID: str(agent)}
     return service | {
         "command": agent_arguments(plan.agents[agent]),
-        "volumes": _agent_mounts(plan.agents[agent], housing),
+        "volumes": _agent_mounts(plan.agents[agent], options),
         "mem_limit": f"{_AGENT_MEGABYTES}m",
         "stop_grace_period": "10s",
     }
 
 
-def environment_megabytes(part: EnvironmentPart) -> int:
+def environment_megabytes(part: EnvironmentPlan) -> int:
     """What the environment may take: it holds every pull in memory."""
     return _ENVIRONMENT_MEGABYTES + (_BYTES_PER_PULL * part.agents * part.rounds >> 20)
 
@@ -155,11 +158,11 @@ def _require_room(agents: int, subnet: IPv4Network) -> None:
         raise ConfigurationError(f"the subnet {subnet} is too small for {agents} agents; name a larger one: --subnet")
 
 
-def _service(plan: Plan, housing: Housing, role: str) -> dict[str, Any]:
+def _service(plan: Plan, options: ContainerOptions, role: str) -> dict[str, Any]:
     return {
-        "image": housing.image,
-        "labels": {LABEL_RUN: plan.run.hex(), LABEL_ROLE: role, **housing.labels},
-        "user": housing.user,
+        "image": options.image,
+        "labels": {LABEL_RUN: plan.run.hex(), LABEL_ROLE: role, **options.labels},
+        "user": options.user,
         "read_only": True,
         "cap_drop": ["ALL"],
         "environment": {"HOME": "/tmp", "MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1"},  # noqa: S108
@@ -172,18 +175,18 @@ def _mount(source: str, target: str) -> dict[str, Any]:
     return {"type": "bind", "source": source.replace("$", "$$"), "target": target}
 
 
-def _agent_mounts(settings: AgentSettings, housing: Housing) -> list[dict[str, Any]]:
-    mounts = [_part_of(housing, "logs"), _part_of(housing, _CHAOS) | {"read_only": True}]
-    return [*mounts, _part_of(housing, state_name(settings.id))] if settings.state is not None else mounts
+def _agent_mounts(settings: AgentSettings, options: ContainerOptions) -> list[dict[str, Any]]:
+    mounts = [_part_of(options, "logs"), _part_of(options, _CHAOS) | {"read_only": True}]
+    return [*mounts, _part_of(options, state_name(settings.id))] if settings.state is not None else mounts
 
 
-def _part_of(housing: Housing, directory: str) -> dict[str, Any]:
-    return _mount(f"{housing.run_dir}/{directory}", f"{RUN_DIR}/{directory}")
+def _part_of(options: ContainerOptions, directory: str) -> dict[str, Any]:
+    return _mount(f"{options.run_dir}/{directory}", f"{RUN_DIR}/{directory}")
 
 
-def _own_address(agent: int | None, housing: Housing) -> dict[str, Any]:
+def _own_address(agent: int | None, options: ContainerOptions) -> dict[str, Any]:
     name = ENVIRONMENT if agent is None else agent_name(agent)
-    return {"networks": {NETWORK: {"ipv4_address": address_of(name, housing.subnet)}}}
+    return {"networks": {NETWORK: {"ipv4_address": address_of(name, options.subnet)}}}
 
 
 def address_of(name: str, subnet: IPv4Network) -> str:

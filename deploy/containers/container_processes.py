@@ -1,4 +1,4 @@
-"""The containers of a testbed as a crew: Docker's own events tell what happens to them.
+"""The containers of a testbed as `Processes`: Docker's own events tell what happens to them.
 
 Which program starts containers differs (`Launcher`: compose, or a swarm); watching, signalling and removing them does
 not. Whatever takes long runs beside the supervisor, in a session of its own, so that Ctrl-C is always answered.
@@ -26,8 +26,9 @@ from deploy.containers import containers
 from deploy.containers.compose_document import LABEL_PROJECT
 from deploy.containers.containers import ContainerMark, Inspected
 from deploy.containers.docker import Docker, last_words
-from deploy.local.children import ENVIRONMENT, STDERR, EnvironmentPart, agent_name
-from deploy.testbed.runtime import Hearer, ending_text
+from deploy.plan.environment import EnvironmentPlan
+from deploy.plan.names import ENVIRONMENT, STDERR, agent_name
+from deploy.testbed.runtime import Observer, ending_text
 
 LOG = "logs/docker.log"
 """What the programs said that started the containers."""
@@ -87,7 +88,7 @@ class Container:
 
 
 @dataclass(slots=True, eq=False)
-class Errand:
+class BackgroundCommand:
     """A command that runs beside the supervisor."""
 
     process: subprocess.Popen[bytes]
@@ -120,7 +121,7 @@ class Errand:
         self.kill()
 
 
-class ContainerCrew:
+class ContainerProcesses:
     """Starts, signals and watches the containers of one testbed."""
 
     def __init__(self, docker: Docker, launcher: Launcher, project: str, run_dir: Path) -> None:
@@ -129,17 +130,17 @@ class ContainerCrew:
         self._project = project
         self._run_dir = run_dir
         self._selector: selectors.BaseSelector
-        self._hearer: Hearer
+        self._observer: Observer
         self._events: subprocess.Popen[bytes] | None = None
         self._unread = b""
-        self._errand: Errand | None = None
+        self._command: BackgroundCommand | None = None
         self._waiting: deque[list[str]] = deque()
         self.children: dict[str, Container] = {}
         """The newest container of each name."""
 
-    def attend(self, selector: selectors.BaseSelector, hearer: Hearer) -> None:
+    def attend(self, selector: selectors.BaseSelector, observer: Observer) -> None:
         """Listen to Docker's events, from now on."""
-        self._selector, self._hearer = selector, hearer
+        self._selector, self._observer = selector, observer
         events = ("--filter", "type=container", "--filter", "event=start", "--filter", "event=die")
         label = ("--filter", f"label={LABEL_PROJECT}={self._project}")
         since = ("--since", f"{time.time() - 1:.3f}")  # what happens before it listens is told too
@@ -155,7 +156,7 @@ class ContainerCrew:
         os.set_blocking(stream.fileno(), False)
         selector.register(stream, selectors.EVENT_READ, self._read_events)
 
-    def start_environment(self, part: EnvironmentPart) -> None:  # noqa: ARG002 - it is in the document
+    def start_environment(self, environment: EnvironmentPlan) -> None:  # noqa: ARG002 - it is in the document
         """The environment's container."""
         self._start([ENVIRONMENT])
 
@@ -168,7 +169,7 @@ class ContainerCrew:
         self._waiting.extend(names[first : first + size] for first in range(0, len(names), size))
         self._next_batch()
 
-    def start_again(self, name: str, settings: AgentSettings | EnvironmentPart) -> None:  # noqa: ARG002
+    def start_again(self, name: str, settings: AgentSettings | EnvironmentPlan) -> None:  # noqa: ARG002
         """One container anew."""
         command = self._launcher.start_again(name, self.children[name].mark.id)
         self._run(command, 1, lambda code: self._has_started([name], code))
@@ -212,7 +213,7 @@ class ContainerCrew:
             return
         what = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
         self._waiting.clear()
-        self._hearer.failed(f"the containers of {what} did not start: {self._why()} (see {LOG})")
+        self._observer.failed(f"the containers of {what} did not start: {self._why()} (see {LOG})")
 
     def _why(self) -> str:
         try:
@@ -220,10 +221,10 @@ class ContainerCrew:
         except OSError:
             return "no reason given"
 
-    def _run(self, command: list[str], names: int, then: Callable[[int], None]) -> None:
+    def _run(self, words: list[str], names: int, then: Callable[[int], None]) -> None:
         with (self._run_dir / LOG).open("ab") as log:
             process = subprocess.Popen(
-                command,
+                words,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -231,27 +232,27 @@ class ContainerCrew:
                 env={**os.environ, **self._launcher.environment},
             )
         limit_s = self._launcher.patience_s(names)
-        self._errand = errand = Errand(process, os.pidfd_open(process.pid), then)
-        errand.expires_in(limit_s)
-        self._selector.register(errand.descriptor, selectors.EVENT_READ, lambda: self._done(errand))
+        self._command = command = BackgroundCommand(process, os.pidfd_open(process.pid), then)
+        command.expires_in(limit_s)
+        self._selector.register(command.descriptor, selectors.EVENT_READ, lambda: self._done(command))
 
-    def _done(self, errand: Errand) -> None:
-        code = self._forget(errand)
-        if errand.late:
+    def _done(self, command: BackgroundCommand) -> None:
+        code = self._forget(command)
+        if command.late:
             with contextlib.suppress(OSError), (self._run_dir / LOG).open("a", encoding="utf-8") as log:
                 log.write("it took too long and was ended\n")
-        errand.then(code)
+        command.then(code)
 
-    def _forget(self, errand: Errand) -> int:
-        self._selector.unregister(errand.descriptor)
-        self._errand = None
-        return errand.forget()
+    def _forget(self, command: BackgroundCommand) -> int:
+        self._selector.unregister(command.descriptor)
+        self._command = None
+        return command.forget()
 
     def _abandon(self) -> None:
         self._waiting.clear()
-        if self._errand is not None:
-            self._errand.kill()
-            self._forget(self._errand)
+        if self._command is not None:
+            self._command.kill()
+            self._forget(self._command)
 
     # Watching
 
@@ -268,7 +269,7 @@ class ContainerCrew:
             return
         if not received:
             self._selector.unregister(self._stream)
-            self._hearer.failed("lost contact with Docker; its engine has stopped or was restarted")
+            self._observer.failed("lost contact with Docker; its engine has stopped or was restarted")
             return
         *lines, self._unread = (self._unread + received).split(b"\n")
         events = [json.loads(line) for line in lines if line]
@@ -290,14 +291,14 @@ class ContainerCrew:
         before = self.children.get(name)
         crashes = before.crashes if before is not None else 0
         self.children[name] = Container(name, mark, crashes=crashes)
-        self._hearer.started(name, by_itself=before is not None and before.returns)
+        self._observer.started(name, by_itself=before is not None and before.returns)
 
     def _ended(self, child: Container, status: int, known: Inspected | None) -> None:
         # A shell's way to say that a signal ended it; ours is the one of the processes of this machine.
         child.exit_code = code = -(status - 128) if status > 128 else status
         child.crashes += code != 0
         child.returns = bool(code) and self._launcher.returns(known, code, child.crashes)
-        self._hearer.ended(child.name, code, self._last_words_of(child, known) if code else "", returns=child.returns)
+        self._observer.ended(child.name, code, self._last_words_of(child, known) if code else "", returns=child.returns)
 
     def _last_words_of(self, child: Container, known: Inspected | None) -> str:
         said = self._docker.run(

@@ -17,7 +17,6 @@ from typing import Any
 from agentd.errors import ConfigurationError
 from deploy.containers.compose_document import LABEL_ID, LABEL_PROJECT, LABEL_ROLE
 from deploy.containers.docker import Docker, DockerFailed
-from deploy.testbed.processes import ProcessMark
 
 UID_FOR_ROOT = 10_001
 """Whom containers run as where root starts them: inside, nobody is root."""
@@ -46,6 +45,10 @@ class ContainerMark:
         """Plain values."""
         return {"container": self.id, "pid": self.pid}
 
+    def more(self) -> dict[str, str]:
+        """Its id in Docker."""
+        return {"container": self.id}
+
 
 @dataclass(frozen=True, slots=True)
 class Inspected:
@@ -57,13 +60,6 @@ class Inspected:
     restarting: bool
     exit_code: int
     out_of_memory: bool
-
-
-def read_mark(data: Any) -> ProcessMark | ContainerMark:
-    """The mark of a process or of a container."""
-    if isinstance(data, dict) and "container" in data:
-        return ContainerMark.from_json(data)
-    return ProcessMark.from_json(data)
 
 
 def name_of(labels: dict[str, str]) -> str | None:

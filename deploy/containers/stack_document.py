@@ -16,8 +16,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from deploy.containers.compose_document import NETWORK, PIDS, RESTARTS, Housing, agent_service, environment_service
-from deploy.local.children import ENVIRONMENT, EnvironmentPart, agent_name
+from deploy.containers.compose_document import (
+    NETWORK,
+    PIDS,
+    RESTARTS,
+    ContainerOptions,
+    agent_service,
+    environment_service,
+)
+from deploy.plan.environment import EnvironmentPlan
+from deploy.plan.names import ENVIRONMENT, agent_name
 from deploy.plan.plan import Plan
 
 _UNCHECKED = {"healthcheck": {"disable": True}}
@@ -25,17 +33,17 @@ _TMP = {"type": "tmpfs", "target": "/tmp", "tmpfs": {"size": 16 << 20}}  # noqa:
 
 
 def stack_document(
-    plan: Plan, part: EnvironmentPart, seed: int | None, housing: Housing, *, node: str = ""
+    plan: Plan, part: EnvironmentPlan, seed: int | None, options: ContainerOptions, *, node: str = ""
 ) -> dict[str, Any]:
     """The document, as plain values; `node` is the id of the one that everything is placed on."""
-    services = {ENVIRONMENT: environment_service(plan, part, seed, housing)}
+    services = {ENVIRONMENT: environment_service(plan, part, seed, options)}
     for settings in plan.agents:
-        services[agent_name(settings.id)] = agent_service(plan, settings.id, housing) | _UNCHECKED
+        services[agent_name(settings.id)] = agent_service(plan, settings.id, options) | _UNCHECKED
     network = {
         "driver": "overlay",
         "internal": True,
-        "ipam": {"config": [{"subnet": str(housing.subnet)}]},
-        "labels": housing.labels,
+        "ipam": {"config": [{"subnet": str(options.subnet)}]},
+        "labels": options.labels,
     }
     return {
         "version": "3.9",

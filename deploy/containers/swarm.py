@@ -1,4 +1,4 @@
-"""A Docker swarm as the launcher of a testbed: services of a stack, on the node that holds the run directory."""
+"""The runtime `swarm`: services of a stack, on the node of a Docker swarm that holds the run directory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from agentd.errors import ConfigurationError
+from agentd.run.scenario import Scenario
 from deploy.containers import containers
-from deploy.containers.compose_document import RESTARTS
+from deploy.containers.compose_document import RESTARTS, ContainerOptions
+from deploy.containers.container_runtime import ContainerRuntime, environment_for_containers
 from deploy.containers.containers import Inspected
 from deploy.containers.docker import Docker, DockerFailed
-from deploy.containers.stack_document import only
+from deploy.containers.stack_document import only, stack_document
+from deploy.plan.plan import Plan
 from deploy.plan.yaml_text import to_yaml
 
 INIT = "docker swarm init --advertise-addr 127.0.0.1 --listen-addr 127.0.0.1:2377"
@@ -90,3 +93,37 @@ def _remove_ended(docker: Docker, project: str) -> None:
     running = set(containers.ids_of(docker, project, ended_too=False))
     if ended := [one for one in containers.ids_of(docker, project) if one not in running]:
         docker.run(["rm", *ended], check=False, timeout_s=containers.QUERY_S)
+
+
+class SwarmRuntime(ContainerRuntime[str]):
+    """A stack of a swarm; what it needs is the id of this node."""
+
+    name = "swarm"
+    file = FILE
+
+    def require_tool(self, docker: Docker) -> str:
+        """The id of this node."""
+        return require_swarm(docker)
+
+    def document(self, tool: str, plan: Plan, scenario: Scenario, options: ContainerOptions) -> dict[str, Any]:
+        """Everything placed on this node."""
+        part = environment_for_containers(scenario, plan)
+        return stack_document(plan, part, scenario.settings.seed, options, node=tool)
+
+    def launcher(
+        self,
+        docker: Docker,
+        tool: str,  # noqa: ARG002 - it is in the document
+        project: str,
+        run_dir: Path,
+        document: dict[str, Any],
+    ) -> StackLauncher:
+        """`docker stack deploy`."""
+        return StackLauncher(docker, project, run_dir, document)
+
+    def remove(self, docker: Docker, project: str) -> None:
+        """The stack, until nothing is left of it."""
+        remove_stack(docker, project)
+
+
+SWARM = SwarmRuntime()

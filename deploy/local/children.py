@@ -16,8 +16,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -25,43 +24,17 @@ from typing import Any
 from agentd import plugins
 from agentd.errors import AgentdError
 from agentd.settings import AgentSettings
+from deploy.plan.environment import EnvironmentPlan
+from deploy.plan.names import ENVIRONMENT_LOG, STDERR
 
 FAILURES = "logs/failures.jsonl"
-STDERR = "logs/stderr.log"
-ENVIRONMENT_LOG = "logs/environment.jsonl"
-ENVIRONMENT = "environment"
-"""The name of the environment's process; agents are named by `agent_name`."""
 
 GROUP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that reach a whole process group; blocked from the fork server on, until a child has left its group."""
 
-_AGENT = "agent-"
 _BUG = 70
 _PR_SET_PDEATHSIG = 1
 _LONGEST_FAILURE = 2_000
-
-
-def agent_name(agent: int) -> str:
-    """The name of an agent's process."""
-    return f"{_AGENT}{agent}"
-
-
-def agent_of(name: str) -> int:
-    """Whose process that is."""
-    return int(name.removeprefix(_AGENT))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvironmentPart:
-    """What the environment's process is told; plain values, because they travel to another process."""
-
-    listen: str
-    arms: Mapping[str, Any]
-    agents: int
-    rounds: int
-    seed: int
-    run: bytes
-    run_dir: str
 
 
 Target = Callable[..., int]
@@ -76,7 +49,7 @@ def agent_target(settings: AgentSettings) -> int:
     return run_agent(settings)
 
 
-def environment_target(part: EnvironmentPart, ready: Connection) -> int:
+def environment_target(part: EnvironmentPlan, ready: Connection) -> int:
     """Serve the bandit until every agent is done."""
     from agentd.environment.service import EnvironmentSettings, run_environment
     from agentd.run.arms import Arms

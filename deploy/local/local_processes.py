@@ -25,20 +25,11 @@ from typing import Any
 from agentd import fork_server
 from agentd.errors import AgentdError
 from agentd.settings import AgentSettings
-from deploy.local.children import (
-    ENVIRONMENT,
-    GROUP_SIGNALS,
-    STDERR,
-    EnvironmentPart,
-    Target,
-    agent_name,
-    agent_target,
-    child_main,
-    environment_target,
-    failures,
-)
+from deploy.local.children import GROUP_SIGNALS, Target, agent_target, child_main, environment_target, failures
+from deploy.plan.environment import EnvironmentPlan
+from deploy.plan.names import ENVIRONMENT, STDERR, agent_name
 from deploy.testbed.processes import ProcessMark, send
-from deploy.testbed.runtime import Hearer, ending_text
+from deploy.testbed.runtime import Observer, ending_text
 
 PRELOADED = (
     "asyncio",
@@ -82,7 +73,7 @@ class Child:
         return self.mark.pid if self.mark is not None else None
 
 
-class Crew:
+class LocalProcesses:
     """Starts, signals and reaps the processes of one testbed; what they run can be replaced, for tests."""
 
     def __init__(
@@ -93,18 +84,18 @@ class Crew:
         self._environment = environment
         self._context = _warm_context()
         self._selector: selectors.BaseSelector
-        self._hearer: Hearer
+        self._observer: Observer
         self.children: dict[str, Child] = {}
         """The newest process of each name."""
 
-    def attend(self, selector: selectors.BaseSelector, hearer: Hearer) -> None:
+    def attend(self, selector: selectors.BaseSelector, observer: Observer) -> None:
         """Watch children through this selector."""
-        self._selector, self._hearer = selector, hearer
+        self._selector, self._observer = selector, observer
 
-    def start_environment(self, part: EnvironmentPart) -> None:
+    def start_environment(self, environment: EnvironmentPlan) -> None:
         """The environment; it says through a pipe that it listens."""
         hears, says = self._context.Pipe(duplex=False)
-        self._start(ENVIRONMENT, self._environment, part, says)
+        self._start(ENVIRONMENT, self._environment, environment, says)
         says.close()
         self._selector.register(hears, selectors.EVENT_READ, lambda: self._environment_spoke(hears))
 
@@ -115,9 +106,9 @@ class Crew:
                 return
             self._start(agent_name(settings.id), self._agent, settings)
 
-    def start_again(self, name: str, settings: AgentSettings | EnvironmentPart) -> None:
+    def start_again(self, name: str, settings: AgentSettings | EnvironmentPlan) -> None:
         """One process anew."""
-        if isinstance(settings, EnvironmentPart):
+        if isinstance(settings, EnvironmentPlan):
             self.start_environment(settings)
         else:
             self._start(name, self._agent, settings)
@@ -137,13 +128,13 @@ class Crew:
         self._selector.unregister(hears)
         with hears, contextlib.suppress(EOFError, OSError):  # it ended without a word; its sentinel tells that better
             hears.recv()
-            self._hearer.listens()
+            self._observer.listens()
 
     def _ended(self, child: Child) -> None:
         self._selector.unregister(child.process.sentinel)
         code = self._reap(child)
         why = failures(self._run_dir).get(child.name, ending_text(code)) if code else ""
-        self._hearer.ended(child.name, code, why)
+        self._observer.ended(child.name, code, why)
 
     def _reap(self, child: Child) -> int:
         """Take the exit code of a child whose sentinel says that it ended; negative: the signal that ended it."""
@@ -170,7 +161,7 @@ class Crew:
         child = Child(name, process, ProcessMark.of(process.pid) if process.pid else None)
         self.children[name] = child
         self._selector.register(process.sentinel, selectors.EVENT_READ, lambda: self._ended(child))
-        self._hearer.started(name)
+        self._observer.started(name)
 
 
 @contextlib.contextmanager

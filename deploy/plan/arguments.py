@@ -11,7 +11,7 @@ from typing import Any
 
 from agentd.core.policy.knobs import flag_of
 from agentd.settings import AgentSettings, as_typed, ordered
-from deploy.local.children import EnvironmentPart
+from deploy.plan.environment import EnvironmentPlan
 
 
 def agent_arguments(settings: AgentSettings) -> list[str]:
@@ -19,7 +19,7 @@ def agent_arguments(settings: AgentSettings) -> list[str]:
     return ["agent", *(word for one in ordered(AgentSettings) for word in _words(one, getattr(settings, one.name)))]
 
 
-def environment_arguments(part: EnvironmentPart, *, listen: str, run_dir: str, seed: int | None) -> list[str]:
+def environment_arguments(part: EnvironmentPlan, *, listen: str, run_dir: str, seed: int | None) -> list[str]:
     """The words after `agentd` that serve this bandit to agents that begin together.
 
     Without a seed the environment draws one of its own and keeps it in the run directory: a secret does not belong on

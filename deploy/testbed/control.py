@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from agentd.errors import AgentdError, ConfigurationError
-from deploy.local.children import agent_name
+from deploy.plan.names import agent_name
 
 SOCKET = "control.sock"
 MAX_LINE_BYTES = 1_024

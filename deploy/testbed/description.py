@@ -7,10 +7,11 @@ import time
 from typing import Any
 
 from agentd.run.status import Status, read_status
-from deploy.containers.containers import ContainerMark
-from deploy.local.children import agent_name
+from deploy.plan.names import agent_name
 from deploy.testbed.display import clock
 from deploy.testbed.registry import State, Testbed
+
+_IN_COLUMNS = ("name", "pid", "running")
 
 
 def processes(testbed: Testbed) -> list[dict[str, Any]]:
@@ -22,7 +23,7 @@ def processes(testbed: Testbed) -> list[dict[str, Any]]:
             "name": name,
             "pid": mark.pid,
             "running": testbed.is_supervised() if name == "supervisor" else name in running,
-            **({"container": mark.id} if isinstance(mark, ContainerMark) else {}),
+            **mark.more(),
         }
         for name, mark in marks.items()
     ]
@@ -88,8 +89,8 @@ def processes_text(testbed: Testbed) -> str:
     """The processes of a testbed for people."""
     rows = [f"{testbed.run_dir}  ({state_of(testbed)})", "     PID  NAME"]
     for entry in processes(testbed):
-        container = f"  container {entry['container'][:12]}" if "container" in entry else ""
-        rows.append(f"{entry['pid']:8}  {entry['name']}{container}{'' if entry['running'] else '  (ended)'}")
+        more = "".join(f"  {name} {value[:12]}" for name, value in entry.items() if name not in _IN_COLUMNS)
+        rows.append(f"{entry['pid']:8}  {entry['name']}{more}{'' if entry['running'] else '  (ended)'}")
     return "\n".join(rows)
 
 

@@ -18,21 +18,19 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from deploy.local.children import ENVIRONMENT, agent_of
+from deploy.plan.names import ENVIRONMENT, agent_of
 
 RETURN_S = 30.0
 """How long to wait for a process that its runtime said it would start again."""
 GRACE_S = 5.0
 """How long a process may take to end after SIGTERM."""
-_GRACE_PER_AGENT_S = 0.05  # they all end at once, on few processors
-_GRACE_PER_CONTAINER_S = 0.5  # taking one down costs the machine more than what ran in it
 ENVIRONMENT_GRACE_S = 60.0
 """How long the environment may take: it writes the results of the whole run, and to kill it then would lose them."""
 
 
-def grace_for(agents: int, *, containers: bool = False) -> float:
-    """How long the processes of a testbed of this size may take to end after SIGTERM."""
-    return GRACE_S + (_GRACE_PER_CONTAINER_S if containers else _GRACE_PER_AGENT_S) * agents
+def grace_for(agents: int, per_agent_s: float) -> float:
+    """How long the processes of a testbed may take to end after SIGTERM: they all end at once, on few processors."""
+    return GRACE_S + per_agent_s * agents
 
 
 class Phase(IntEnum):
@@ -85,7 +83,7 @@ class Lost:
         return {"agent": self.agent, "exit_code": self.exit_code, "why": self.why}
 
 
-class Life:
+class Lifecycle:
     """Decides what a supervisor does next."""
 
     def __init__(self, now: float, *, ready_timeout_s: float, grace_s: float, environment_grace_s: float) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from agentd.errors import SettingsError
-from deploy.local.children import ENVIRONMENT, ENVIRONMENT_LOG
+from deploy.plan.names import ENVIRONMENT, ENVIRONMENT_LOG
 from deploy.plan.plan import log_name
 from deploy.testbed.registry import Testbed
 

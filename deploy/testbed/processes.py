@@ -60,6 +60,10 @@ class ProcessMark:
         """Plain values."""
         return {"pid": self.pid, "started": self.started}
 
+    def more(self) -> dict[str, str]:
+        """Its number is all that there is to show."""
+        return {}
+
     def is_running(self) -> bool:
         """Whether it runs; one that ended and was not waited for does not."""
         fields = _stat(self.pid)

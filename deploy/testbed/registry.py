@@ -1,8 +1,8 @@
 """Which testbeds there are: a file in each run directory, and a pointer to it in the user's state directory.
 
 RUN/testbed.json says who supervises, which processes belong to the testbed and in which state it is. Processes are
-written down with their start times, so that cleaning up never hits a stranger that got an old number. Containers are
-written down by their ids; Docker is asked which of them run.
+written down by marks of their runtime (`runtime.Mark`), so that cleaning up never hits a stranger that got an old
+number.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ from typing import Any
 
 from agentd.errors import ConfigurationError
 from agentd.files import replacing
-from deploy.containers import containers
-from deploy.containers.containers import ContainerMark, read_mark
-from deploy.containers.docker import find_docker
 from deploy.testbed.processes import ProcessMark, boot_id
+from deploy.testbed.runtime import DEFAULT_RUNTIME, Mark, find_runtime
 
 FILE = "testbed.json"
 _KEPT = 50
@@ -52,9 +50,9 @@ class Testbed:
     agents: int
     state: State = State.STARTING
     boot: str = field(default_factory=boot_id)
-    children: Mapping[str, ProcessMark | ContainerMark] = field(default_factory=dict)
+    children: Mapping[str, Mark] = field(default_factory=dict)
     """By name: environment, agent-0, agent-1, …"""
-    runtime: str = "local"
+    runtime: str = DEFAULT_RUNTIME
     project: str = ""
     """The label `agentd.project` of its containers and networks; empty: it has none."""
 
@@ -62,27 +60,15 @@ class Testbed:
         """Whether its supervisor runs."""
         return self.boot == boot_id() and self.supervisor.is_running()
 
-    def running(self) -> dict[str, ProcessMark | ContainerMark]:
+    def running(self) -> Mapping[str, Mark]:
         """Its processes that run."""
-        if self.project:
-            docker = find_docker()
-            return {**containers.running(docker, self.project)} if docker is not None else {}
-        if self.boot != boot_id():  # start times of another boot mean nothing now
-            return {}
-        marks = {name: mark for name, mark in self.children.items() if isinstance(mark, ProcessMark)}
-        return {name: mark for name, mark in marks.items() if mark.is_running()}
+        return find_runtime(self.runtime).running(self)
 
     def is_running(self) -> bool:
-        """Whether anything of it runs, or is left in Docker."""
-        return self.state is not State.ENDED and (self.is_supervised() or self._leaves_something())
-
-    def _leaves_something(self) -> bool:
-        if not self.project:
-            return bool(self.running())
-        docker = find_docker()
-        return docker is not None and bool(
-            containers.ids_of(docker, self.project) or containers.networks_of(docker, self.project)
-        )
+        """Whether anything of it runs, or is left to remove."""
+        if self.state is State.ENDED:
+            return False
+        return self.is_supervised() or find_runtime(self.runtime).has_left_over(self)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -100,7 +86,9 @@ class Testbed:
         }
 
 
-def new_testbed(run: bytes, run_dir: Path, agents: int, *, runtime: str = "local", project: str = "") -> Testbed:
+def new_testbed(
+    run: bytes, run_dir: Path, agents: int, *, runtime: str = DEFAULT_RUNTIME, project: str = ""
+) -> Testbed:
     """A testbed that this process supervises."""
     return Testbed(
         run=run.hex(),
@@ -183,6 +171,7 @@ def mark_ended(testbed: Testbed) -> Testbed:
 def _testbed(data: Any, run_dir: Path) -> Testbed:
     if not isinstance(data, dict) or not isinstance(data["children"], dict):
         raise ValueError("not the description of a testbed")
+    runtime = find_runtime(str(data.get("runtime", DEFAULT_RUNTIME)))
     return Testbed(
         run=str(data["run"]),
         run_dir=run_dir,
@@ -191,8 +180,8 @@ def _testbed(data: Any, run_dir: Path) -> Testbed:
         agents=int(data["agents"]),
         state=State(data["state"]),
         boot=str(data["boot"]),
-        children={str(name): read_mark(mark) for name, mark in data["children"].items()},
-        runtime=str(data.get("runtime", "local")),
+        children={str(name): runtime.read_mark(mark) for name, mark in data["children"].items()},
+        runtime=runtime.name,
         project=str(data.get("project", "")),
     )
 

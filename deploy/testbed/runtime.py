@@ -1,32 +1,198 @@
-"""What a supervisor needs of a runtime: processes with names, started, signalled and watched, wherever they are.
+"""What a runtime is: where the processes of a testbed run, and all that differs with it.
 
-A crew is one testbed's processes: forks of this machine (`local`), containers of a compose project or of a stack. It
-watches them through the supervisor's own selector and tells what happens to a `Hearer`; it decides nothing.
+A runtime prepares a testbed, starts and watches its processes (`Processes`), finds them again later, lays hands on
+single agents (`AgentControl`), and clears up after a supervisor that is gone. All else is the same whatever a testbed
+runs in. A further runtime is one module and its line in `RUNTIMES`, or a call of `register_runtime` in a module that
+AGENTD_PLUGINS names.
 """
 
 from __future__ import annotations
 
+import importlib
 import selectors
 import signal
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
-from agentd.settings import AgentSettings
-from deploy.containers.containers import ContainerMark
-from deploy.local.children import EnvironmentPart
-from deploy.testbed.processes import ProcessMark
+from agentd.errors import ConfigurationError, SettingsError
+from agentd.run.directory import RunDirectory
+from agentd.run.scenario import Scenario
+from agentd.settings import AgentSettings, Pace
+from deploy.plan.environment import EnvironmentPlan, plan_environment
+from deploy.plan.plan import Keep, Plan
 
-RUNTIMES = ("local", "compose", "swarm")
+if TYPE_CHECKING:
+    from deploy.testbed.registry import Testbed
+
+DEFAULT_RUNTIME = "local"
+RUNTIMES = {
+    DEFAULT_RUNTIME: "deploy.local.runtime:LOCAL",
+    "compose": "deploy.containers.compose:COMPOSE",
+    "swarm": "deploy.containers.swarm:SWARM",
+}
+"""Where each runtime is defined; loaded when it is asked for, so that nobody needs Docker who does not use it."""
 
 
-class Member(Protocol):
-    """One process of a crew, as far as has been noticed."""
+def register_runtime(name: str, place: str) -> None:
+    """Add a runtime under the name that --runtime takes; `place` is module:object."""
+    if RUNTIMES.setdefault(name, place) != place:
+        raise ConfigurationError(f"there is a runtime {name} already: {RUNTIMES[name]}")
+
+
+def find_runtime(name: str) -> Runtime:
+    """The runtime of this name."""
+    if name not in RUNTIMES:
+        raise ConfigurationError(f"there is no runtime {name}, only {', '.join(RUNTIMES)}; is a plugin missing?")
+    module, _, attribute = RUNTIMES[name].partition(":")
+    runtime: Runtime = getattr(importlib.import_module(module), attribute)
+    return runtime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What an operator asked for besides the scenario."""
+
+    run_dir: str | Path | None = None
+    pace: Pace = field(default_factory=Pace)
+    keep: Keep = field(default_factory=Keep)
+    base_port: int | None = None
+    image: str | None = None
+    subnet: str | None = None
+
+    def refuse(self, runtime: str, *names: str) -> None:
+        """Refuse what would change nothing there."""
+        for name in names:
+            if getattr(self, name) is not None:
+                flag = f"--{name.replace('_', '-')}"
+                raise SettingsError(f"{flag} means nothing with --runtime {runtime}; leave it out")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A testbed of which everything is decided and nothing runs."""
+
+    scenario: Scenario
+    plan: Plan
+    directory: RunDirectory
+    runtime: Runtime
+    processes: Callable[[], Processes]
+    """Makes whoever starts and watches its processes."""
+    project: str = ""
+    """What its containers and networks carry as label; empty: it has none."""
+    release: Callable[[], None] = lambda: None
+    """Gives back what was reserved for it on this machine."""
+
+    @property
+    def environment(self) -> EnvironmentPlan:
+        """What the environment is told."""
+        return plan_environment(self.scenario, self.plan, str(self.directory.path))
+
+
+class Runtime(Protocol):
+    """All that differs between the places where testbeds run."""
+
+    @property
+    def name(self) -> str:
+        """What --runtime, the run directory and the summary call it."""
+        ...
+
+    @property
+    def grace_per_agent_s(self) -> float:
+        """How much longer its processes may take to end for every agent."""
+        ...
+
+    @property
+    def clears_up(self) -> str:
+        """What `end_left_over` does to {} of them, in words."""
+        ...
+
+    def prepare(self, scenario: Scenario, wanted: Wanted) -> Prepared:
+        """Decide everything and write it down; whatever is missing is refused here, in one line."""
+        ...
+
+    def require(self) -> None:
+        """Refuse where nobody could tell whether something runs."""
+        ...
+
+    def read_mark(self, data: Any) -> Mark:
+        """The mark of one of its processes, as `Mark.to_json` wrote it; raises ValueError for anything else."""
+        ...
+
+    def running(self, testbed: Testbed) -> Mapping[str, Mark]:
+        """The processes of a testbed that run, by their names."""
+        ...
+
+    def has_left_over(self, testbed: Testbed) -> bool:
+        """Whether anything of a testbed runs, or is left of it and wants to be removed."""
+        ...
+
+    def end_left_over(self, testbed: Testbed) -> Sequence[str]:
+        """End all that runs of a testbed without its supervisor, and remove it; the names of what there was."""
+        ...
+
+    def control(self, testbed: Testbed) -> AgentControl:
+        """Whoever can lay hands on its agents."""
+        ...
+
+
+class AgentControl(Protocol):
+    """Lays hands on the agents of a running testbed; each method raises AgentdError where it could not."""
+
+    writes_down: Collection[str]
+    """What it does that somebody else writes down already."""
+
+    def kill(self, agent: int) -> None:
+        """Let it crash."""
+        ...
+
+    def restart(self, agent: int) -> None:
+        """Start it anew, after a crash if it runs."""
+        ...
+
+    def pause(self, agent: int) -> None:
+        """Stop it in its tracks."""
+        ...
+
+    def resume(self, agent: int) -> None:
+        """Let it go on."""
+        ...
+
+    def disconnect(self, agent: int) -> None:
+        """Take its network away."""
+        ...
+
+    def reconnect(self, agent: int) -> None:
+        """Give its network back."""
+        ...
+
+
+class Mark(Protocol):
+    """What a process is recognised by, never mistaken for another one's."""
+
+    @property
+    def pid(self) -> int:
+        """Its number on this machine; 0: it has none."""
+        ...
+
+    def more(self) -> Mapping[str, str]:
+        """What a list of processes shows of it beside its number."""
+        ...
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Plain values."""
+        ...
+
+
+class Process(Protocol):
+    """One process of a testbed, as far as has been noticed."""
 
     name: str
     exit_code: int | None
 
     @property
-    def mark(self) -> ProcessMark | ContainerMark | None:
+    def mark(self) -> Mark | None:
         """None: it ended before anybody could look."""
         ...
 
@@ -41,7 +207,7 @@ class Member(Protocol):
         ...
 
 
-class Hearer(Protocol):
+class Observer(Protocol):
     """Who is told what happens to the processes."""
 
     def started(self, name: str, *, by_itself: bool = False) -> None:
@@ -61,19 +227,19 @@ class Hearer(Protocol):
         ...
 
 
-class Crew(Protocol):
+class Processes(Protocol):
     """Starts, signals and watches the processes of one testbed."""
 
     @property
-    def children(self) -> Mapping[str, Member]:
+    def children(self) -> Mapping[str, Process]:
         """The newest process of each name."""
         ...
 
-    def attend(self, selector: selectors.BaseSelector, hearer: Hearer) -> None:
+    def attend(self, selector: selectors.BaseSelector, observer: Observer) -> None:
         """Begin to watch; everything that happens from now on is told."""
         ...
 
-    def start_environment(self, part: EnvironmentPart) -> None:
+    def start_environment(self, environment: EnvironmentPlan) -> None:
         """Start the environment."""
         ...
 
@@ -81,7 +247,7 @@ class Crew(Protocol):
         """Start all agents; those that have not started when `interrupted` says so are left."""
         ...
 
-    def start_again(self, name: str, settings: AgentSettings | EnvironmentPart) -> None:
+    def start_again(self, name: str, settings: AgentSettings | EnvironmentPlan) -> None:
         """Start one process anew that has ended."""
         ...
 

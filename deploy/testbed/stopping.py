@@ -6,14 +6,11 @@ import signal
 from dataclasses import dataclass
 
 from agentd.errors import AgentdError
-from deploy.containers import containers
-from deploy.containers.docker import require_docker
-from deploy.containers.swarm import remove_stack
-from deploy.local.children import ENVIRONMENT
 from deploy.testbed import control, registry
 from deploy.testbed.lifecycle import ENVIRONMENT_GRACE_S, GRACE_S, grace_for
-from deploy.testbed.processes import ProcessMark, send, stop, wait_for
+from deploy.testbed.processes import send, wait_for
 from deploy.testbed.registry import State, Testbed
+from deploy.testbed.runtime import find_runtime
 
 SUPERVISOR_EXTRA_S = ENVIRONMENT_GRACE_S + 4 * GRACE_S
 """After the agents the environment may take its grace; killing those that are late and the summary take the rest."""
@@ -32,8 +29,8 @@ class Stopped:
 def bring_down(testbed: Testbed) -> Stopped:
     """Let the supervisor end its testbed; where there is none, end exactly the processes that it wrote down."""
     place = str(testbed.run_dir)
-    if testbed.project and testbed.state is not State.ENDED:
-        require_docker()  # else what it left would be taken for nothing
+    if testbed.state is not State.ENDED:
+        find_runtime(testbed.runtime).require()  # else what it left would be taken for nothing
     if not testbed.is_running():
         if testbed.state is not State.ENDED:
             registry.mark_ended(testbed)
@@ -49,7 +46,7 @@ def bring_down(testbed: Testbed) -> Stopped:
 
 
 def _grace(testbed: Testbed) -> float:
-    return grace_for(testbed.agents, containers=bool(testbed.project))
+    return grace_for(testbed.agents, find_runtime(testbed.runtime).grace_per_agent_s)
 
 
 def _ask_to_stop(testbed: Testbed) -> None:
@@ -61,23 +58,9 @@ def _ask_to_stop(testbed: Testbed) -> None:
 
 
 def _end_orphans(testbed: Testbed) -> Stopped:
-    if testbed.project:
-        return _end_containers(testbed)
-    names = {mark: name for name, mark in testbed.running().items() if isinstance(mark, ProcessMark)}
-    ended = tuple(sorted(names[mark] for mark in stop(names, GRACE_S)))
+    runtime = find_runtime(testbed.runtime)
+    ended = tuple(sorted(runtime.end_left_over(testbed)))
     (testbed.run_dir / control.SOCKET).unlink(missing_ok=True)
     registry.mark_ended(testbed)
-    return Stopped(str(testbed.run_dir), f"its supervisor was gone; ended {len(ended)} processes it had left", ended)
-
-
-def _end_containers(testbed: Testbed) -> Stopped:
-    """The agents first, so that the environment hears their last words and writes down what came of the run."""
-    docker = require_docker()
-    ended = tuple(sorted(testbed.running()))
-    containers.stop(docker, testbed.project, "agent", int(_grace(testbed)))
-    containers.stop(docker, testbed.project, ENVIRONMENT, int(ENVIRONMENT_GRACE_S))
-    (remove_stack if testbed.runtime == "swarm" else containers.remove)(docker, testbed.project)
-    containers.take_back(testbed.run_dir)
-    (testbed.run_dir / control.SOCKET).unlink(missing_ok=True)
-    registry.mark_ended(testbed)
-    return Stopped(str(testbed.run_dir), f"its supervisor was gone; removed {len(ended)} containers it had left", ended)
+    did = f"its supervisor was gone; {runtime.clears_up.format(len(ended))} it had left"
+    return Stopped(str(testbed.run_dir), did, ended)

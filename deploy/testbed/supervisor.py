@@ -1,4 +1,4 @@
-"""The process that answers for a testbed: it waits for events, asks `Life` what they mean, and does as told.
+"""The process that answers for a testbed: it waits for events, asks `Lifecycle` what they mean, and does as told.
 
 Events are children that ended (their sentinels), signals (a wakeup descriptor), requests on the control socket and the
 environment's word that it listens: one selector waits for all of them. Only the status file is looked at by the clock.
@@ -18,23 +18,23 @@ from typing import Any, Protocol
 
 from agentd.run import fault_log as faults
 from agentd.run.status import Status, read_status
-from deploy.local.children import ENVIRONMENT, EnvironmentPart, agent_name, agent_of
+from deploy.plan.environment import EnvironmentPlan
+from deploy.plan.names import ENVIRONMENT, agent_name, agent_of
 from deploy.plan.plan import Plan
 from deploy.testbed import registry
 from deploy.testbed.control import ControlSocket, Reply, Request
 from deploy.testbed.lifecycle import (
     ENVIRONMENT_GRACE_S,
-    Life,
+    Lifecycle,
     Lost,
     Order,
     Phase,
     Send,
     StartAgain,
     StartAgents,
-    grace_for,
 )
 from deploy.testbed.registry import State, Testbed
-from deploy.testbed.runtime import Crew
+from deploy.testbed.runtime import Processes
 
 LOG = "logs/supervisor.log"
 _START_TICK_S = 0.2
@@ -91,28 +91,28 @@ class Supervisor:
     def __init__(
         self,
         plan: Plan,
-        part: EnvironmentPart,
+        environment: EnvironmentPlan,
         testbed: Testbed,
-        crew: Crew,
+        processes: Processes,
         display: Display,
         *,
-        grace_s: float | None = None,
+        grace_s: float,
         environment_grace_s: float = ENVIRONMENT_GRACE_S,
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
         self.testbed = testbed
         self._plan = plan
-        self._part = part
-        self._crew = crew
+        self._environment = environment
+        self._processes = processes
         self._display = display
         self._on_ready = on_ready
         self._run_dir: Path = testbed.run_dir
         self._selector = selectors.DefaultSelector()
         self._began = time.monotonic()
-        self._life = Life(
+        self._lifecycle = Lifecycle(
             self._began,
             ready_timeout_s=plan.agents[0].ready_timeout_s,
-            grace_s=grace_s if grace_s is not None else grace_for(len(plan.agents)),
+            grace_s=grace_s,
             environment_grace_s=environment_grace_s,
         )
         self._next_look = self._began
@@ -127,24 +127,24 @@ class Supervisor:
         with self._signals_heard():
             control = ControlSocket(self._run_dir, names, self._answer, self._selector)
             try:
-                self._crew.attend(self._selector, self)
-                self._crew.start_environment(self._part)
-                while self._life.phase is not Phase.OVER:
+                self._processes.attend(self._selector, self)
+                self._processes.start_environment(self._environment)
+                while self._lifecycle.phase is not Phase.OVER:
                     self._turn()
             finally:
                 control.close()
-                self._crew.close()
+                self._processes.close()
         self._selector.close()
-        lost = tuple(sorted(self._life.lost.values(), key=lambda lost: lost.agent))
-        return Ending(time.monotonic() - self._began, self._life.stopped_by, self._life.failure, lost)
+        lost = tuple(sorted(self._lifecycle.lost.values(), key=lambda lost: lost.agent))
+        return Ending(time.monotonic() - self._began, self._lifecycle.stopped_by, self._lifecycle.failure, lost)
 
     def _turn(self) -> None:
         """Wait for something to happen, and see it through."""
         for key, _ in self._selector.select(self._timeout()):
             key.data()
         while self._signals:
-            self._do(self._life.asked_to_stop(self._signals.pop(0), time.monotonic()))
-        self._do(self._life.tick(time.monotonic()))
+            self._do(self._lifecycle.asked_to_stop(self._signals.pop(0), time.monotonic()))
+        self._do(self._lifecycle.tick(time.monotonic()))
         self._look()
         self._record()
 
@@ -157,24 +157,24 @@ class Supervisor:
                     self._start_again(name)
                 case Send(number, names):
                     self._note(f"{number.name} to {_named(names)}")
-                    self._crew.signal(names, number)
+                    self._processes.signal(names, number)
 
-    # What the crew tells
+    # What the processes' runtime tells
 
     def started(self, name: str, *, by_itself: bool = False) -> None:
         """A process runs, for the first time or again."""
-        self._do(self._life.started(name))
+        self._do(self._lifecycle.started(name))
         waiting = self._waiting.pop(name, [])
         if waiting or by_itself:
             self._write_fault("restart", name, "restarted")
             self._recorded = None  # the same number of processes, but another one among them
         for reply in waiting:
-            reply({"ok": True, "pid": self._crew.children[name].pid})
+            reply({"ok": True, "pid": self._processes.children[name].pid})
         self._record(every=_RECORD_EVERY)
 
     def listens(self) -> None:
         """The environment takes requests."""
-        self._do(self._life.listens(time.monotonic()))
+        self._do(self._lifecycle.listens(time.monotonic()))
 
     def ended(self, name: str, code: int, why: str, *, returns: bool = False) -> None:
         """A process ended."""
@@ -182,33 +182,35 @@ class Supervisor:
             self._note(f"{name}: {why}{', and will be started again' if returns else ''}")
             self._next_look = 0.0
             self._look()  # whether all agents run already decides what this death means
-        self._do(self._life.ended(name, code, why, time.monotonic(), returns=returns))
+        self._do(self._lifecycle.ended(name, code, why, time.monotonic(), returns=returns))
 
     def failed(self, why: str) -> None:
         """The runtime cannot go on."""
         self._note(why)
-        self._do(self._life.failed(why, time.monotonic()))
+        self._do(self._lifecycle.failed(why, time.monotonic()))
 
     # Starting
 
     def _start_agents(self) -> None:
-        self._crew.start_agents(self._plan.agents, lambda: bool(self._signals))
+        self._processes.start_agents(self._plan.agents, lambda: bool(self._signals))
         self._note(f"starting {len(self._plan.agents)} agents")
 
     def _start_again(self, name: str) -> None:
-        self._crew.start_again(name, self._part if name == ENVIRONMENT else self._plan.agents[agent_of(name)])
+        self._processes.start_again(
+            name, self._environment if name == ENVIRONMENT else self._plan.agents[agent_of(name)]
+        )
 
     # Waiting
 
     def _timeout(self) -> float | None:
-        due = [moment for moment in (self._life.deadline, self._next_look if self._tick_s else None) if moment]
+        due = [moment for moment in (self._lifecycle.deadline, self._next_look if self._tick_s else None) if moment]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     @property
     def _tick_s(self) -> float | None:
         """How often to look at the status: while starting, to notice that all agents run; later for who watches."""
         shown = self._display.tick_s
-        return min(_START_TICK_S, shown or _START_TICK_S) if self._life.phase is Phase.STARTING else shown
+        return min(_START_TICK_S, shown or _START_TICK_S) if self._lifecycle.phase is Phase.STARTING else shown
 
     def _look(self) -> None:
         if self._tick_s is None or time.monotonic() < self._next_look:
@@ -217,8 +219,8 @@ class Supervisor:
         status = read_status(self._run_dir)
         if status is not None:  # the first one is written when requests are taken
             self.listens()
-        if self._life.phase is Phase.STARTING and status and len(status.seen()) == len(self._plan.agents):
-            self._life.all_pulled()
+        if self._lifecycle.phase is Phase.STARTING and status and len(status.seen()) == len(self._plan.agents):
+            self._lifecycle.all_pulled()
             self._record()
             self._on_ready()
         if self._display.tick_s is not None:
@@ -226,11 +228,11 @@ class Supervisor:
 
     def _view(self, status: Status | None) -> View:
         return View(
-            phase=self._life.phase,
+            phase=self._lifecycle.phase,
             elapsed_s=time.monotonic() - self._began,
             agents=len(self._plan.agents),
-            rounds=self._part.rounds,
-            down=tuple(sorted(lost.agent for lost in self._life.lost.values())),
+            rounds=self._environment.rounds,
+            down=tuple(sorted(lost.agent for lost in self._lifecycle.lost.values())),
             status=status,
         )
 
@@ -241,40 +243,42 @@ class Supervisor:
             case "status":
                 reply({"ok": True, **self._describe()})
             case "stop":
-                if self._life.phase in _STATES and not self._signals:  # asking twice is no second Ctrl-C
+                if self._lifecycle.phase in _STATES and not self._signals:  # asking twice is no second Ctrl-C
                     self._signals.append(signal.SIGTERM)
                 reply({"ok": True})
-            case "kill" if request.name in self._life.up:
+            case "kill" if request.name in self._lifecycle.up:
                 self._write_fault("kill", request.name, "killed")
-                self._do(self._life.asked_to_kill(request.name))
+                self._do(self._lifecycle.asked_to_kill(request.name))
                 reply({"ok": True})
-            case "restart" if self._life.phase in _STATES and request.name in self._crew.children:
+            case "restart" if self._lifecycle.phase in _STATES and request.name in self._processes.children:
                 self._restart(request.name, reply)
             case _:
-                reply({"ok": False, "error": f"{request.name} is not running and the testbed is {self._life.phase}"})
+                reply(
+                    {"ok": False, "error": f"{request.name} is not running and the testbed is {self._lifecycle.phase}"}
+                )
 
     def _restart(self, name: str, reply: Reply) -> None:
-        if name in self._life.up:
+        if name in self._lifecycle.up:
             self._write_fault("kill", name, "killed")
         self._waiting.setdefault(name, []).append(reply)  # answered when it has started again
-        self._do(self._life.asked_to_restart(name))
+        self._do(self._lifecycle.asked_to_restart(name))
 
     def _describe(self) -> dict[str, Any]:
         children = [
             {"name": child.name, "pid": child.pid if child.is_up else None, "exit_code": child.exit_code}
-            for child in self._crew.children.values()
+            for child in self._processes.children.values()
         ]
-        return {"phase": str(self._life.phase), "run": self._plan.run.hex(), "children": children}
+        return {"phase": str(self._lifecycle.phase), "run": self._plan.run.hex(), "children": children}
 
     # Writing down
 
     def _record(self, every: int = 1) -> None:
         """Write down which processes there are, where that has changed; that it ended is written after its summary."""
-        now = (_STATES.get(self._life.phase, State.STOPPING), len(self._crew.children))
+        now = (_STATES.get(self._lifecycle.phase, State.STOPPING), len(self._processes.children))
         if self._recorded and now[0] is self._recorded[0] and now[1] - self._recorded[1] < every:
             return
         self._recorded = now
-        marks = {name: child.mark for name, child in self._crew.children.items() if child.mark is not None}
+        marks = {name: child.mark for name, child in self._processes.children.items() if child.mark is not None}
         self.testbed = replace(self.testbed, state=now[0], children=marks)
         registry.record(self.testbed)
 

@@ -10,7 +10,6 @@ import signal
 import stat
 import subprocess
 from collections.abc import Iterator
-from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,16 @@ from evidence import until
 from running_testbeds import CONTRACT, PATIENCE_S, PATIENT, agentd, agentd_json, read_json, start
 
 from agentd.run.scenario import make_scenario
-from agentd.settings import Pace, TestbedSettings
+from agentd.settings import TestbedSettings
 from deploy.containers import containers
+from deploy.containers.compose import COMPOSE
 from deploy.containers.containers import ids_of, networks_of, user_inside
 from deploy.containers.docker import Docker, find_composes
-from deploy.containers.prepare import prepare_containers
 from deploy.containers.swarm import INIT
 from deploy.testbed.control import kill_agent, restart_agent
 from deploy.testbed.display import Nothing
-from deploy.testbed.prepared import carry_out
+from deploy.testbed.launch import carry_out
+from deploy.testbed.runtime import Wanted
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -182,10 +182,8 @@ def test_containers_that_cannot_start_fail_the_testbed_with_a_reason(
     monkeypatch.setattr(containers, "taken_subnets", lambda _: [])
     try:
         scenario = make_scenario(TestbedSettings(agents=2, edge_probability=1.0, rounds=10))
-        subnet = IPv4Network("10.255.253.0/24")
-        prepared = prepare_containers(
-            "compose", scenario, run_dir=place, pace=Pace(), image=agentd_image, subnet=subnet
-        )
+        wanted = Wanted(run_dir=place, image=agentd_image, subnet="10.255.253.0/24")
+        prepared = COMPOSE.prepare(scenario, wanted)
         result = carry_out(prepared, Nothing())
     finally:
         docker.run(["network", "rm", name])

@@ -18,11 +18,13 @@ from running_testbeds import CONTRACT, PATIENCE_S, PATIENT, agentd, agentd_json,
 
 from agentd.run.scenario import make_scenario
 from agentd.settings import Pace, TestbedSettings
+from deploy.local.runtime import LOCAL
 from deploy.plan import ports
 from deploy.plan.ports import reserve
 from deploy.testbed.control import kill_agent, restart_agent
 from deploy.testbed.display import Nothing
-from deploy.testbed.prepared import carry_out, prepare
+from deploy.testbed.launch import carry_out
+from deploy.testbed.runtime import Wanted
 
 pytestmark = pytest.mark.system
 
@@ -202,7 +204,7 @@ def test_ports_that_are_taken_are_refused_by_name_before_anything_starts(
 
 def test_an_agent_that_cannot_bind_fails_the_run_with_a_line_that_names_its_port(place: Path) -> None:
     scenario = make_scenario(TestbedSettings(agents=3, edge_probability=1.0, rounds=10))
-    prepared = prepare(scenario, run_dir=place, pace=Pace(ready_timeout_s=PATIENCE_S))
+    prepared = LOCAL.prepare(scenario, Wanted(run_dir=place, pace=Pace(ready_timeout_s=PATIENCE_S)))
     port = prepared.plan.base_port + 2
     with socket.create_server(("127.0.0.1", port)):  # somebody was quicker
         result = carry_out(prepared, Nothing())

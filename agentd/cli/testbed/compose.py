@@ -13,9 +13,14 @@ from agentd.errors import SettingsError
 from agentd.run.scenario import make_scenario
 from agentd.run.summary import banner
 from agentd.settings import Pace
-from deploy.containers.compose_document import Housing, compose_document, subnet_for
+from deploy.containers.compose_document import ContainerOptions, compose_document, subnet_for
+from deploy.containers.container_runtime import (
+    DEFAULT_IMAGE,
+    environment_for_containers,
+    plan_for_containers,
+    read_subnet,
+)
 from deploy.containers.containers import user_inside
-from deploy.containers.prepare import DEFAULT_IMAGE, part_for_containers, plan_for_containers, read_subnet
 from deploy.containers.stack_document import stack_document
 from deploy.plan.yaml_text import with_common_part
 
@@ -52,27 +57,27 @@ def compose(
     pace = Pace(**taken(Pace, flags))
     scenario = make_scenario(testbed_settings(**flags))
     plan = plan_for_containers(scenario, pace)
-    housing = Housing(
+    options = ContainerOptions(
         image=image or DEFAULT_IMAGE,
         user=_user(user),
         run_dir=_as_place(run_dir or "run"),
         subnet=read_subnet(subnet) or subnet_for(len(plan.agents), []),
     )
-    part = part_for_containers(scenario, plan)
+    part = environment_for_containers(scenario, plan)
     make = stack_document if stack else compose_document
-    document = make(plan, part, scenario.settings.seed, housing)
+    document = make(plan, part, scenario.settings.seed, options)
     if as_json:
         click.echo(json.dumps(document, indent=1))
     else:
         click.echo(
-            _head(banner(scenario), housing, _START[stack]) + with_common_part(document, "services", "x-agentd"),
+            _head(banner(scenario), options, _START[stack]) + with_common_part(document, "services", "x-agentd"),
             nl=False,
         )
 
 
-def _head(about: str, housing: Housing, start: str) -> str:
-    uid, _, gid = housing.user.partition(":")
-    place = housing.run_dir
+def _head(about: str, options: ContainerOptions, start: str) -> str:
+    uid, _, gid = options.user.partition(":")
+    place = options.run_dir
     lines = [
         *about.splitlines(),
         "",

@@ -21,9 +21,11 @@ from agentd.run.regret import regret_curve
 from agentd.run.scenario import Scenario, make_scenario
 from agentd.run.summary import NOT_PRIVATE
 from agentd.settings import TestbedSettings
+from deploy.local.runtime import LOCAL
 from deploy.testbed.display import display
+from deploy.testbed.launch import carry_out
 from deploy.testbed.outcome import PULLS
-from deploy.testbed.prepared import carry_out, prepare
+from deploy.testbed.runtime import Wanted
 from deploy.testbed.supervisor import Ending
 
 ARMS = (0.8, 0.6, 0.5, 0.4, 0.2)
@@ -109,7 +111,7 @@ def alone_in(scenario: Scenario) -> Scenario:
 
 
 def _run(scenario: Scenario, run_dir: Path, title: str, *, quiet: bool) -> Half:
-    prepared = prepare(scenario, run_dir=run_dir)
+    prepared = LOCAL.prepare(scenario, Wanted(run_dir=run_dir))
     with display(quiet=quiet, terminal=sys.stdout.isatty()) as shown:
         result = carry_out(prepared, shown)
     _refuse_failure(result.ending, run_dir)

@@ -25,9 +25,9 @@ from deploy.testbed import merged_logs as log_lines
 from deploy.testbed import registry
 from deploy.testbed.detach import Tell, detached
 from deploy.testbed.display import Nothing, display
-from deploy.testbed.prepared import RUNTIME, Prepared, Result, carry_out, prepare
+from deploy.testbed.launch import Result, carry_out
 from deploy.testbed.registry import Testbed
-from deploy.testbed.runtime import RUNTIMES
+from deploy.testbed.runtime import DEFAULT_RUNTIME, RUNTIMES, Prepared, Wanted, find_runtime
 from deploy.testbed.stopping import bring_down
 from deploy.testbed.supervisor import LOG
 
@@ -41,7 +41,7 @@ _UP_OPTIONS = (
     click.option(
         "--runtime",
         type=click.Choice(RUNTIMES),
-        default=RUNTIME,
+        default=DEFAULT_RUNTIME,
         show_default=True,
         help="Where the processes run: on this machine, in containers of compose, or in those of a Docker swarm.",
     ),
@@ -115,12 +115,8 @@ def up(
     pace, spending = Pace(**taken(Pace, flags)), Spending(**taken(Spending, flags))
     scenario = make_scenario(testbed_settings(**flags))
     keep = _keep(scenario, state, spending)
-    if runtime == RUNTIME:
-        _refuse("--runtime local", image=image, subnet=subnet)
-        prepared = prepare(scenario, run_dir=run_dir, base_port=base_port, pace=pace, keep=keep)
-    else:
-        _refuse(f"--runtime {runtime}", base_port=base_port)
-        prepared = _in_containers(runtime, scenario, run_dir=run_dir, pace=pace, keep=keep, image=image, subnet=subnet)
+    wanted = Wanted(run_dir=run_dir, pace=pace, keep=keep, base_port=base_port, image=image, subnet=subnet)
+    prepared = find_runtime(runtime).prepare(scenario, wanted)
     if not as_json:
         click.echo(banner(scenario))
     if detach:
@@ -138,19 +134,6 @@ def _keep(scenario: Scenario, state: bool | None, spending: Spending) -> Keep:
         raise SettingsError(f"--epsilon-budget: {scenario.settings.algorithm} adds no noise; no budget bounds it")
     keeps = scenario.settings.seed is None if state is None else state
     return Keep(state=keeps, **values_of(Spending, spending))
-
-
-def _refuse(where: str, **flags: object) -> None:
-    """Refuse flags that would change nothing there."""
-    for name, value in flags.items():
-        if value is not None:
-            raise SettingsError(f"--{name.replace('_', '-')} means nothing with {where}; leave it out")
-
-
-def _in_containers(runtime: str, scenario: Scenario, *, subnet: str | None, **about: Any) -> Prepared:
-    from deploy.containers.prepare import prepare_containers, read_subnet
-
-    return prepare_containers(runtime, scenario, subnet=read_subnet(subnet), **about)
 
 
 def _say_result(prepared: Prepared, result: Result, *, as_json: bool) -> int:
@@ -178,7 +161,7 @@ def _up_detached(prepared: Prepared, *, as_json: bool) -> int:
         tell({"failure": result.ending.failure, "exit_code": result.ending.exit_code})
 
     news = detached(work, place / LOG)
-    prepared.reservation.release()  # the supervisor has its own copies
+    prepared.release()  # the supervisor has its own copies
     testbed = registry.read(place)
     if as_json:
         about = {"environment": prepared.plan.environment, "failure": news["failure"]}

@@ -18,8 +18,8 @@ from agentd.errors import ConfigurationError, SettingsError
 from agentd.run.arms import Arms
 from agentd.run.scenario import Scenario, make_scenario
 from agentd.settings import AgentSettings, Pace, TestbedSettings
-from deploy.containers.compose_document import MOST_AGENTS, Housing, compose_document, subnet_for
-from deploy.containers.prepare import part_for_containers, plan_for_containers, read_subnet
+from deploy.containers.compose_document import MOST_AGENTS, ContainerOptions, compose_document, subnet_for
+from deploy.containers.container_runtime import environment_for_containers, plan_for_containers, read_subnet
 from deploy.containers.stack_document import only, stack_document
 from deploy.plan.arguments import agent_arguments, environment_arguments
 from deploy.plan.plan import Keep
@@ -38,7 +38,7 @@ def scenario(**changes: Any) -> Scenario:
     return make_scenario(TestbedSettings(**{**settings, **changes}))
 
 
-def housing(**changes: Any) -> Housing:
+def options(**changes: Any) -> ContainerOptions:
     about: dict[str, Any] = {
         "image": "agentd:test",
         "user": "1000:1000",
@@ -46,13 +46,13 @@ def housing(**changes: Any) -> Housing:
         "subnet": IPv4Network("10.213.0.0/24"),
         "labels": {"agentd.project": "agentd-1"},
     }
-    return Housing(**{**about, **changes})
+    return ContainerOptions(**{**about, **changes})
 
 
 def document(make: Any = compose_document, **changes: Any) -> dict[str, Any]:
     made = scenario(**changes)
     plan = plan_for_containers(made, Pace())
-    result: dict[str, Any] = make(plan, part_for_containers(made, plan), made.settings.seed, housing())
+    result: dict[str, Any] = make(plan, environment_for_containers(made, plan), made.settings.seed, options())
     return result
 
 
@@ -116,7 +116,7 @@ def test_agents_see_their_logs_and_the_faults_and_nothing_else_of_the_run() -> N
 def test_an_agent_that_keeps_its_state_sees_its_own_and_no_others() -> None:
     made = scenario(seed=None)
     plan = plan_for_containers(made, Pace(), Keep(state=True, epsilon_budget=9.0))
-    service = compose_document(plan, part_for_containers(made, plan), None, housing())["services"]["agent-1"]
+    service = compose_document(plan, environment_for_containers(made, plan), None, options())["services"]["agent-1"]
     assert service["volumes"][-1]["source"] == "/runs/one/state/agent-1"
     assert f"--state={service['volumes'][-1]['target']}" in service["command"]
     assert "--epsilon-budget=9.0" in service["command"]
@@ -125,14 +125,14 @@ def test_an_agent_that_keeps_its_state_sees_its_own_and_no_others() -> None:
 def test_a_dollar_sign_in_the_run_directory_is_no_variable() -> None:
     made = scenario()
     plan = plan_for_containers(made, Pace())
-    parts = compose_document(plan, part_for_containers(made, plan), 3, housing(run_dir="/runs/$x"))
+    parts = compose_document(plan, environment_for_containers(made, plan), 3, options(run_dir="/runs/$x"))
     assert parts["services"]["environment"]["volumes"][0]["source"] == "/runs/$$x"
 
 
 def test_without_a_seed_no_secret_is_in_the_document() -> None:
     made = scenario(seed=None)
     plan = plan_for_containers(made, Pace())
-    text = json.dumps(compose_document(plan, part_for_containers(made, plan), None, housing()))
+    text = json.dumps(compose_document(plan, environment_for_containers(made, plan), None, options()))
     assert "--seed" not in text
     assert str(made.spec.seed) not in text
 
@@ -157,7 +157,7 @@ def test_a_swarm_gets_names_instead_of_addresses_and_limits_where_it_reads_them(
 def test_a_swarm_places_everything_where_the_run_directory_is() -> None:
     made = scenario()
     plan = plan_for_containers(made, Pace())
-    services = stack_document(plan, part_for_containers(made, plan), 3, housing(), node="abc")["services"]
+    services = stack_document(plan, environment_for_containers(made, plan), 3, options(), node="abc")["services"]
     assert all(one["deploy"]["placement"] == {"constraints": ["node.id==abc"]} for one in services.values())
     assert list(only({"services": services}, ["agent-1"])["services"]) == ["agent-1"]
 
@@ -184,7 +184,7 @@ def test_an_agents_settings_survive_the_way_through_its_command_line(changes: di
 @pytest.mark.parametrize("reward", ["bernoulli", "beta", "uniform", "normal"])
 def test_the_environment_deals_the_same_arms_through_its_command_line(reward: str) -> None:
     made = scenario(reward=reward)
-    part = part_for_containers(made, plan_for_containers(made, Pace()))
+    part = environment_for_containers(made, plan_for_containers(made, Pace()))
     words = environment_arguments(part, listen="tcp://0.0.0.0:7000", run_dir="/nowhere", seed=3)
     flags = env.make_context("env", words[1:]).params
     assert (flags.pop("insecure"), flags.pop("as_json")) == (True, False)
@@ -224,7 +224,7 @@ def test_more_agents_than_a_bridge_carries_are_refused() -> None:
     made = scenario(agents=MOST_AGENTS + 1, edge_probability=0.01, seed=1)
     plan = plan_for_containers(made, Pace())
     with pytest.raises(ConfigurationError, match="at most 1000 agents"):
-        compose_document(plan, part_for_containers(made, plan), 1, housing(subnet=IPv4Network("10.0.0.0/16")))
+        compose_document(plan, environment_for_containers(made, plan), 1, options(subnet=IPv4Network("10.0.0.0/16")))
 
 
 @pytest.mark.parametrize("user", ["0:0", "root", "1000", "1000:x", "-1:5"])

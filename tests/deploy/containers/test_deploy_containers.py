@@ -14,10 +14,11 @@ from click.testing import CliRunner, Result
 from agentd.cli import cli
 from agentd.errors import ToolMissing
 from deploy.containers import containers
-from deploy.containers.compose import ComposeLauncher
-from deploy.containers.containers import ContainerMark, Inspected, read_mark
+from deploy.containers.compose import COMPOSE, ComposeLauncher
+from deploy.containers.containers import ContainerMark, Inspected
 from deploy.containers.docker import Compose, Docker
 from deploy.containers.swarm import StackLauncher
+from deploy.local.runtime import LOCAL
 from deploy.testbed import registry
 from deploy.testbed.processes import ProcessMark
 from deploy.testbed.registry import State
@@ -77,12 +78,16 @@ def test_the_registry_keeps_the_ids_of_containers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("data", [{"container": "", "pid": 1}, {"container": "x"}, {"container": "x", "pid": -1}])
 def test_what_is_no_mark_of_a_container_is_refused(data: Any) -> None:
     with pytest.raises(ValueError, match="not the mark of a container"):
-        read_mark(data)
+        COMPOSE.read_mark(data)
 
 
 def test_processes_and_containers_are_told_apart() -> None:
-    assert read_mark({"pid": 7, "started": 3}) == ProcessMark(7, 3)
-    assert read_mark({"container": "x", "pid": 7}) == ContainerMark("x", 7)
+    process, container = {"pid": 7, "started": 3}, {"container": "x", "pid": 7}
+    assert LOCAL.read_mark(process) == ProcessMark(7, 3)
+    assert COMPOSE.read_mark(container) == ContainerMark("x", 7)
+    for runtime, data in ((LOCAL, container), (COMPOSE, process)):
+        with pytest.raises(ValueError, match="not the mark of"):
+            runtime.read_mark(data)
 
 
 @pytest.mark.parametrize(

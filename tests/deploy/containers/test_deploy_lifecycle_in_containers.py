@@ -6,15 +6,15 @@ import signal
 
 import pytest
 
-from deploy.local.children import ENVIRONMENT, agent_name
-from deploy.testbed.lifecycle import RETURN_S, Life, Phase, Send
+from deploy.plan.names import ENVIRONMENT, agent_name
+from deploy.testbed.lifecycle import RETURN_S, Lifecycle, Phase, Send
 
 TERM = signal.SIGTERM
 READY_S, GRACE_S, LONG_S = 30.0, 5.0, 60.0
 
 
-def running_life(agents: int = 2) -> Life:
-    life = Life(0.0, ready_timeout_s=READY_S, grace_s=GRACE_S, environment_grace_s=LONG_S)
+def running_life(agents: int = 2) -> Lifecycle:
+    life = Lifecycle(0.0, ready_timeout_s=READY_S, grace_s=GRACE_S, environment_grace_s=LONG_S)
     for name in (ENVIRONMENT, *map(agent_name, range(agents))):
         life.started(name)
     life.listens(1.0)
@@ -23,7 +23,7 @@ def running_life(agents: int = 2) -> Life:
 
 
 def test_an_environment_whose_container_takes_its_time_is_waited_for() -> None:
-    life = Life(0.0, ready_timeout_s=READY_S, grace_s=GRACE_S, environment_grace_s=LONG_S)
+    life = Lifecycle(0.0, ready_timeout_s=READY_S, grace_s=GRACE_S, environment_grace_s=LONG_S)
     assert life.tick(20.0) == []
     assert life.phase is Phase.STARTING
     life.tick(READY_S)
@@ -41,7 +41,7 @@ def test_an_agent_that_its_runtime_brings_back_is_down_and_then_not_lost() -> No
 
 
 def test_a_crash_at_the_start_is_forgiven_to_whoever_comes_back() -> None:
-    life = Life(0.0, ready_timeout_s=READY_S, grace_s=GRACE_S, environment_grace_s=LONG_S)
+    life = Lifecycle(0.0, ready_timeout_s=READY_S, grace_s=GRACE_S, environment_grace_s=LONG_S)
     life.started(ENVIRONMENT)
     life.listens(1.0)
     life.started("agent-0")

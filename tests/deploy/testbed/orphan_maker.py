@@ -10,17 +10,20 @@ import standins
 
 from agentd.run.scenario import make_scenario
 from agentd.settings import TestbedSettings
-from deploy.local.local_processes import Crew
+from deploy.local.local_processes import LocalProcesses
+from deploy.local.runtime import LOCAL
 from deploy.testbed.display import Nothing
-from deploy.testbed.prepared import carry_out, prepare
+from deploy.testbed.launch import carry_out
+from deploy.testbed.runtime import Wanted
 
 if __name__ == "__main__":
     place, behaviour = Path(sys.argv[1]), sys.argv[2]
-    prepared = prepare(make_scenario(TestbedSettings(agents=3, edge_probability=1.0, rounds=10)), run_dir=place)
-    crew = Crew(
+    scenario = make_scenario(TestbedSettings(agents=3, edge_probability=1.0, rounds=10))
+    prepared = LOCAL.prepare(scenario, Wanted(run_dir=place))
+    processes = LocalProcesses(
         prepared.directory.path,
         agent=partial(standins.agent, dict.fromkeys(range(3), behaviour)),
         environment=partial(standins.environment, "serve"),
     )
-    result = carry_out(prepared, Nothing(), crew=crew, on_ready=lambda: print("runs", flush=True))
+    result = carry_out(prepared, Nothing(), processes=processes, on_ready=lambda: print("runs", flush=True))
     sys.exit(result.ending.exit_code)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agentd.errors import ConfigurationError
 from agentd.settings import AgentSettings
-from deploy.local.children import EnvironmentPart
+from deploy.plan.environment import EnvironmentPlan
 
 LOOK_EVERY_S = 0.01
 GO = "go"
@@ -63,7 +63,7 @@ def agent(behaviours: dict[int, str], settings: AgentSettings) -> int:
     return 0
 
 
-def environment(behaviour: str, part: EnvironmentPart, ready: Connection) -> int:
+def environment(behaviour: str, part: EnvironmentPlan, ready: Connection) -> int:
     """An environment that says it listens, shows all agents in step, and ends when all are done."""
     place = Path(part.run_dir)
     if behaviour == "refuse":

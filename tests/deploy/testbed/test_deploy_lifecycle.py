@@ -6,18 +6,19 @@ import signal
 
 import pytest
 
-from deploy.local.children import ENVIRONMENT, agent_name
-from deploy.testbed.lifecycle import Life, Lost, Order, Phase, Send, StartAgain, StartAgents, grace_for
+from deploy.local.runtime import LOCAL
+from deploy.plan.names import ENVIRONMENT, agent_name
+from deploy.testbed.lifecycle import Lifecycle, Lost, Order, Phase, Send, StartAgain, StartAgents, grace_for
 
 TERM, KILL = signal.SIGTERM, signal.SIGKILL
 READY_S, GRACE_S, LONG_S = 30.0, 5.0, 60.0
 
 
-def new_life() -> Life:
-    return Life(0.0, ready_timeout_s=READY_S, grace_s=GRACE_S, environment_grace_s=LONG_S)
+def new_life() -> Lifecycle:
+    return Lifecycle(0.0, ready_timeout_s=READY_S, grace_s=GRACE_S, environment_grace_s=LONG_S)
 
 
-def started_life(agents: int = 2) -> Life:
+def started_life(agents: int = 2) -> Lifecycle:
     life = new_life()
     life.started(ENVIRONMENT)
     assert life.listens(1.0) == [StartAgents()]
@@ -26,7 +27,7 @@ def started_life(agents: int = 2) -> Life:
     return life
 
 
-def running_life(agents: int = 2) -> Life:
+def running_life(agents: int = 2) -> Lifecycle:
     life = started_life(agents)
     life.all_pulled()
     assert life.phase is Phase.RUNNING
@@ -235,8 +236,8 @@ def test_an_agent_that_comes_back_stops_the_clock_that_ran_because_none_was_left
 
 
 def test_the_more_agents_end_at_once_the_longer_they_may_take() -> None:
-    assert grace_for(0) == 5.0
-    assert grace_for(200) == 15.0
+    assert grace_for(0, LOCAL.grace_per_agent_s) == 5.0
+    assert grace_for(200, LOCAL.grace_per_agent_s) == 15.0
 
 
 def test_phases_read_as_words() -> None:

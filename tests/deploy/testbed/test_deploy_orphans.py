@@ -14,7 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from agentd.cli import cli
-from deploy.testbed import registry, stopping
+from deploy.local import runtime as local_runtime
+from deploy.testbed import registry
 from deploy.testbed.processes import ProcessMark, send, stop, wait_for
 from deploy.testbed.registry import State
 
@@ -84,7 +85,7 @@ def test_children_end_with_a_supervisor_that_was_killed(waiting: Running) -> Non
 def test_children_that_outlive_a_killed_supervisor_are_found_by_down(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stopping, "GRACE_S", 1.0)
+    monkeypatch.setattr(local_runtime, "GRACE_S", 1.0)
     running = Running(place, "hang")
     agents = [mark for name, mark in registry.read(place).children.items() if name != "environment"]
     running.process.kill()

@@ -16,15 +16,16 @@ from evidence import until
 from agentd.errors import AgentdError
 from agentd.run.scenario import make_scenario
 from agentd.settings import Pace, TestbedSettings
-from deploy.local.children import STDERR
-from deploy.local.local_processes import Crew
+from deploy.local.local_processes import LocalProcesses
+from deploy.local.runtime import LOCAL
+from deploy.plan.names import STDERR
 from deploy.testbed import registry
 from deploy.testbed.control import ask
+from deploy.testbed.launch import carry_out
 from deploy.testbed.lifecycle import Lost, Phase
-from deploy.testbed.prepared import Prepared, carry_out, prepare
 from deploy.testbed.processes import ProcessMark
 from deploy.testbed.registry import State, new_testbed
-from deploy.testbed.runtime import ending_text
+from deploy.testbed.runtime import Prepared, Wanted, ending_text
 from deploy.testbed.supervisor import LOG, Ending, Supervisor, View
 
 AGENTS = 3
@@ -50,13 +51,14 @@ class Watcher:
 def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prepared]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     settings = TestbedSettings(agents=AGENTS, edge_probability=1.0, rounds=20, seed=1)
-    made = prepare(make_scenario(settings), run_dir=tmp_path / "run", pace=Pace(ready_timeout_s=120.0))
+    wanted = Wanted(run_dir=tmp_path / "run", pace=Pace(ready_timeout_s=120.0))
+    made = LOCAL.prepare(make_scenario(settings), wanted)
     yield made
-    made.reservation.release()
+    made.release()
 
 
-def crew(prepared: Prepared, agents: dict[int, str] | None = None, environment: str = "serve") -> Crew:
-    return Crew(
+def stand_ins(prepared: Prepared, agents: dict[int, str] | None = None, environment: str = "serve") -> LocalProcesses:
+    return LocalProcesses(
         prepared.directory.path,
         agent=partial(standins.agent, agents or {}),
         environment=partial(standins.environment, environment),
@@ -74,19 +76,19 @@ def supervise(
 ) -> Ending:
     """Run a testbed of stand-ins; nothing may be left of it."""
     place = prepared.directory.path
-    hands = crew(prepared, agents, environment)
+    processes = stand_ins(prepared, agents, environment)
     supervisor = Supervisor(
         prepared.plan,
-        prepared.part,
+        prepared.environment,
         new_testbed(prepared.plan.run, place, AGENTS),
-        hands,
+        processes,
         watcher or Watcher(),
         grace_s=grace_s,
         environment_grace_s=grace_s,
         on_ready=on_ready,
     )
     ending = supervisor.run()
-    assert [child.name for child in hands.children.values() if child.mark and child.mark.is_running()] == []
+    assert [child.name for child in processes.children.values() if child.mark and child.mark.is_running()] == []
     assert not (place / "control.sock").exists()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     return ending
@@ -277,7 +279,8 @@ def test_what_cannot_be_done_is_refused(prepared: Prepared) -> None:
 
 
 def test_a_testbed_of_stand_ins_leaves_a_complete_run_directory(prepared: Prepared) -> None:
-    result = carry_out(prepared, Watcher(), crew=crew(prepared, {1: "crash on go"}), on_ready=lambda: go(prepared))
+    processes = stand_ins(prepared, {1: "crash on go"})
+    result = carry_out(prepared, Watcher(), processes=processes, on_ready=lambda: go(prepared))
     place = prepared.directory.path
     for name in (
         "manifest.json",

@@ -1,0 +1,168 @@
+"""What the runtimes in containers have in common: image, user, subnet and document, and finding them in Docker."""
+
+from __future__ import annotations
+
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from agentd.errors import ConfigurationError, SettingsError
+from agentd.run.scenario import Scenario
+from agentd.settings import Pace
+from deploy.containers import containers
+from deploy.containers.agent_control import ContainerControl
+from deploy.containers.compose_document import LABEL_PROJECT, RUN_DIR, ContainerOptions, ContainerPlaces, subnet_for
+from deploy.containers.container_processes import ContainerProcesses, Launcher
+from deploy.containers.containers import ContainerMark
+from deploy.containers.docker import Docker, find_docker, require_docker
+from deploy.containers.image import DEFAULT_TAG
+from deploy.local import preflight
+from deploy.plan.environment import EnvironmentPlan, plan_environment
+from deploy.plan.names import ENVIRONMENT
+from deploy.plan.plan import Keep, Plan, lay_out, state_name
+from deploy.plan.yaml_text import with_common_part
+from deploy.testbed.launch import new_directory, run_of, write_plan
+from deploy.testbed.lifecycle import ENVIRONMENT_GRACE_S, grace_for
+from deploy.testbed.registry import Testbed
+from deploy.testbed.runtime import Prepared, Wanted
+
+Tool = TypeVar("Tool")
+
+DEFAULT_IMAGE = DEFAULT_TAG
+READY_EXTRA_S, READY_PER_AGENT_S = 30.0, 1.0
+"""How much longer containers wait for each other, and per agent: the first one runs long before the last."""
+MEGABYTES_PER_CONTAINER = 45
+
+
+def plan_for_containers(scenario: Scenario, pace: Pace, keep: Keep | None = None) -> Plan:
+    """The plan, with more patience at the start."""
+    extra_s = READY_EXTRA_S + READY_PER_AGENT_S * scenario.graph.nodes
+    patient = replace(pace, ready_timeout_s=pace.ready_timeout_s + extra_s)
+    return lay_out(scenario, ContainerPlaces(), run=run_of(scenario), pace=patient, keep=keep)
+
+
+def environment_for_containers(scenario: Scenario, plan: Plan) -> EnvironmentPlan:
+    """What the environment is told, in a container of its own."""
+    return plan_environment(scenario, plan, RUN_DIR)
+
+
+def read_subnet(text: str | None) -> IPv4Network | None:
+    """The subnet that an operator named."""
+    try:
+        return IPv4Network(text) if text is not None else None
+    except ValueError as fault:
+        raise SettingsError(f"--subnet: {fault}; write it like 10.213.0.0/24") from None
+
+
+class ContainerRuntime(ABC, Generic[Tool]):
+    """Containers of Docker; what starts them, and from which document, is for each kind to say."""
+
+    name: str
+    file: str
+    """What its document is called in the run directory."""
+    grace_per_agent_s = 0.5  # taking a container down costs the machine more than what ran in it
+    clears_up = "removed {} containers"
+
+    @abstractmethod
+    def require_tool(self, docker: Docker) -> Tool:
+        """What it needs besides Docker, or the one line that says what is missing."""
+
+    @abstractmethod
+    def document(self, tool: Tool, plan: Plan, scenario: Scenario, options: ContainerOptions) -> dict[str, Any]:
+        """What is to run, as plain values."""
+
+    @abstractmethod
+    def launcher(self, docker: Docker, tool: Tool, project: str, run_dir: Path, document: dict[str, Any]) -> Launcher:
+        """Whoever starts the services of the document."""
+
+    @abstractmethod
+    def remove(self, docker: Docker, project: str) -> None:
+        """Remove all that is left of a testbed."""
+
+    def prepare(self, scenario: Scenario, wanted: Wanted) -> Prepared:
+        """Check Docker, image and machine, choose a subnet, and write the document down."""
+        wanted.refuse(self.name, "base_port")
+        asked, image = read_subnet(wanted.subnet), wanted.image or DEFAULT_IMAGE
+        docker = require_docker()
+        tool = self.require_tool(docker)
+        plan = plan_for_containers(scenario, wanted.pace, wanted.keep)
+        containers.require_image(docker, image)
+        preflight.check_memory(MEGABYTES_PER_CONTAINER * (len(plan.agents) + 1), len(plan.agents))
+        subnet = _free_subnet(docker, asked, len(plan.agents))
+        directory = new_directory(scenario, wanted.run_dir)
+        place, project = directory.path, f"agentd-{secrets.token_hex(4)}"
+        options = ContainerOptions(
+            image=image,
+            user=containers.user_inside(),
+            run_dir=str(place),
+            subnet=subnet,
+            labels={LABEL_PROJECT: project},
+        )
+        document = self.document(tool, plan, scenario, options)
+        write_plan(directory, scenario, plan, self.name)
+        _make_state_directories(place, plan)
+        (place / self.file).write_text(with_common_part(document, "services", "x-agentd"), encoding="utf-8")
+        launcher = self.launcher(docker, tool, project, place, document)
+
+        def processes() -> ContainerProcesses:
+            containers.lend(place, options.user)
+            return ContainerProcesses(docker, launcher, project, place)
+
+        return Prepared(scenario, plan, directory, self, processes, project)
+
+    def require(self) -> None:
+        """Docker, which alone knows what runs."""
+        require_docker()
+
+    def read_mark(self, data: Any) -> ContainerMark:
+        """The mark of a container."""
+        return ContainerMark.from_json(data)
+
+    def running(self, testbed: Testbed) -> Mapping[str, ContainerMark]:
+        """As Docker says; none, where it does not answer."""
+        docker = find_docker()
+        return containers.running(docker, testbed.project) if docker is not None else {}
+
+    def has_left_over(self, testbed: Testbed) -> bool:
+        """Whether containers or networks are left."""
+        docker = find_docker()
+        return docker is not None and bool(
+            containers.ids_of(docker, testbed.project) or containers.networks_of(docker, testbed.project)
+        )
+
+    def end_left_over(self, testbed: Testbed) -> Sequence[str]:
+        """The agents first, so that the environment hears their last words and writes down what came of the run."""
+        docker = require_docker()
+        ended = list(self.running(testbed))
+        containers.stop(docker, testbed.project, "agent", int(grace_for(testbed.agents, self.grace_per_agent_s)))
+        containers.stop(docker, testbed.project, ENVIRONMENT, int(ENVIRONMENT_GRACE_S))
+        self.remove(docker, testbed.project)
+        containers.take_back(testbed.run_dir)
+        return ended
+
+    def control(self, testbed: Testbed) -> ContainerControl:
+        """Docker's own verbs."""
+        return ContainerControl(testbed)
+
+
+def _make_state_directories(place: Path, plan: Plan) -> None:
+    """Where agents keep their state: each sees its own and no other's."""
+    for settings in plan.agents:
+        if settings.state is not None:
+            (place / state_name(settings.id)).mkdir(parents=True)
+
+
+def _free_subnet(docker: Docker, wanted: IPv4Network | None, agents: int) -> IPv4Network:
+    """The one that was named, if it is free; else one of many, from a random place on, so that two do not meet."""
+    taken = containers.taken_subnets(docker)
+    if wanted is None:
+        return subnet_for(agents, taken, secrets.randbelow(1 << 14))
+    if clash := next((other for other in taken if wanted.overlaps(other)), None):
+        raise ConfigurationError(
+            f"--subnet {wanted} overlaps with {clash}, which is in use; name another or leave it out"
+        )
+    return wanted

@@ -1,0 +1,51 @@
+"""Hands on the agents of this machine: signals, and the supervisor where it must know."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Collection
+
+from agentd.errors import AgentdError, SettingsError
+from deploy.plan.names import agent_name
+from deploy.testbed import control, registry
+from deploy.testbed.processes import ProcessMark, send
+from deploy.testbed.registry import Testbed
+
+
+class LocalControl:
+    """Processes of this machine: the supervisor kills and restarts, because it must know what it misses."""
+
+    writes_down: Collection[str] = ("kill", "restart")
+
+    def __init__(self, testbed: Testbed) -> None:
+        self._run_dir = testbed.run_dir
+
+    def kill(self, agent: int) -> None:
+        """SIGKILL, through the supervisor."""
+        control.kill_agent(self._run_dir, agent)
+
+    def restart(self, agent: int) -> None:
+        """Through the supervisor."""
+        control.restart_agent(self._run_dir, agent)
+
+    def pause(self, agent: int) -> None:
+        """SIGSTOP."""
+        self._signal(agent, signal.SIGSTOP)
+
+    def resume(self, agent: int) -> None:
+        """SIGCONT."""
+        self._signal(agent, signal.SIGCONT)
+
+    def disconnect(self, agent: int) -> None:
+        """Processes of one machine have no network of their own."""
+        raise SettingsError(
+            f"agent {agent} is a process of this machine, without a network of its own; "
+            f"agentd chaos partition cuts it off just as well"
+        )
+
+    reconnect = disconnect
+
+    def _signal(self, agent: int, number: signal.Signals) -> None:
+        mark = registry.read(self._run_dir).children.get(agent_name(agent))
+        if not isinstance(mark, ProcessMark) or not send(mark, number):
+            raise AgentdError(f"agent {agent} is not running, so there is nothing to send {number.name} to")
