@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agentd.core.chance import SEED_LIMIT
-from agentd.core.lies import Attack
+from agentd.core.lies import Attack, known_attacks
 from agentd.core.message import MAX_AGENT_ID, MAX_ARMS, MAX_INCARNATION, MAX_LIFETIME, MAX_TRIAL
 from agentd.core.policy import ALGORITHMS
 from agentd.core.policy.knobs import (
@@ -30,11 +30,11 @@ from agentd.core.policy.knobs import (
     values_of,
     within,
 )
+from agentd.core.rewards import DISTRIBUTIONS
 from agentd.errors import SettingsError
 
 __all__ = [
     "MIN_EPSILON",
-    "REWARDS",
     "AgentSettings",
     "Pace",
     "RunKnobs",
@@ -46,7 +46,6 @@ __all__ = [
 
 NOISES = ("exact", "opendp")
 """Where running agents take their noise from: the exact sampler of `core.privacy`, or OpenDP's."""
-REWARDS = ("bernoulli", "beta", "uniform", "normal")
 CLOCKS = ("lockstep", "free")
 ON_BUDGET = ("listen", "stop")
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -93,8 +92,7 @@ class RunKnobs(PolicyKnobs):
         "worst",
         check=_attack_fault,
         help="How to lie; see agentd simulate --help.",
-        testbed_help="What liars say: worst, uniform, bernoulli[:p], point[:x]; relay-… corrupts what they forward "
-        "instead.",
+        testbed_help=f"What liars say: {known_attacks()}; relay-… corrupts what they forward instead.",
     )
     seed: int | None = knob(
         None,
@@ -176,7 +174,7 @@ class TestbedSettings(RunKnobs):
     arm_range: tuple[float, float] = knob(
         (0.0, 1.0), reads="range", help="Where the means of random arms are drawn from."
     )
-    reward: str = knob("bernoulli", choices=REWARDS, help="How rewards are distributed around the mean.")
+    reward: str = knob("bernoulli", choices=DISTRIBUTIONS, help="How rewards are distributed around the mean.")
     byzantine: int = knob(0, help="How many agents lie (seeded choice).")
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ import click
 
 from agentd.cli.options import FROM_ENVIRONMENT, Numbers, Range, config_option
 from agentd.core.chance import Purpose, stream
+from agentd.core.rewards import DISTRIBUTIONS
 from agentd.environment.live_status import dropped_in_all, epsilon_of
 from agentd.environment.request_server import Ending
 from agentd.environment.run_terms import RunTerms
@@ -24,7 +25,7 @@ from agentd.errors import SettingsError
 from agentd.run.arms import Arms
 from agentd.run.directory import RunDirectory, finite
 from agentd.run.versions import versions
-from agentd.settings import REWARDS, TestbedSettings, is_loopback
+from agentd.settings import TestbedSettings, is_loopback
 from agentd.wire.frame import RUN_BYTES
 
 DEFAULT_LISTEN = "tcp://127.0.0.1:7000"
@@ -39,7 +40,9 @@ _ARM_FLAGS = ("arms", "random_arms", "arm_range", "reward", "bounds")
 @click.option("--arms", type=Numbers(), help="Means of the arms in [0, 1], as in 0.9,0.8,0.5.")
 @click.option("--random-arms", type=int, help="Draw the means of this many arms instead.  [default: 5]")
 @click.option("--arm-range", type=Range(), help="Where the means of random arms are drawn from.  [default: 0,1]")
-@click.option("--reward", type=click.Choice(REWARDS), help="How rewards fall around the mean.  [default: bernoulli]")
+@click.option(
+    "--reward", type=click.Choice(list(DISTRIBUTIONS)), help="How rewards fall around the mean.  [default: bernoulli]"
+)
 @click.option("--bounds", type=Range(), help="The scale in which agents read rewards.  [default: 0,1]")
 @click.option("--seed", type=int, help="Make the rewards reproducible.  [default: drawn, kept in environment.json]")
 @click.option("--listen", metavar="ADDRESS", default=DEFAULT_LISTEN, show_default=True, help="Where agents connect.")

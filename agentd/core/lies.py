@@ -17,11 +17,54 @@ from agentd.core.grid import UNIT, quantise
 from agentd.core.message import Batch
 
 RELAY_PREFIX = "relay-"
-_PLAIN = ("worst", "uniform")
-_WITH_VALUE = {"bernoulli": 0.5, "point": 1.0}
-
 Draws = Callable[[int], NDArray[np.float64]]
 """Uniform numbers in [0, 1), as many as asked for."""
+
+
+Lies = Callable[[NDArray[np.int64], NDArray[np.float64], float], NDArray[np.int64]]
+"""One lie on the grid per honest reward, from a uniform number each and the attack's value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One distribution of lies."""
+
+    name: str
+    lies: Lies
+    value: float | None = None
+    """What is taken for the number after the name, where there may be one."""
+    letter: str = ""
+    """What that number is called."""
+
+    @property
+    def usage(self) -> str:
+        """How it is typed."""
+        return self.name if self.value is None else f"{self.name}[:{self.letter}]"
+
+
+ATTACKS = {
+    shape.name: shape
+    for shape in (
+        # the end of the range that is further from the truth
+        Shape("worst", lambda honest, _u, _value: np.where(2 * honest >= UNIT, 0, UNIT)),
+        Shape("uniform", lambda _honest, u, _value: (u * (UNIT + 1)).astype(np.int64)),
+        Shape("bernoulli", lambda _honest, u, value: np.where(u < value, UNIT, 0), 0.5, "p"),
+        Shape("point", lambda honest, _u, value: np.full(len(honest), quantise(value), dtype=np.int64), 1.0, "x"),
+    )
+}
+"""Every attack by the name that `--attack` knows it by."""
+
+
+def register_attack(shape: Shape) -> Shape:
+    """Let liars lie in one more way; ValueError where the name is taken."""
+    if ATTACKS.setdefault(shape.name, shape) is not shape:
+        raise ValueError(f"there is an attack {shape.name!r} already")
+    return shape
+
+
+def known_attacks() -> str:
+    """How each of them is typed."""
+    return ", ".join(shape.usage for shape in ATTACKS.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,28 +77,17 @@ class Attack:
 
     @classmethod
     def parse(cls, text: str) -> Attack:
-        """Read `worst`, `uniform`, `bernoulli[:p]` or `point[:x]`, with `relay-` in front for lying relays."""
-        shape, _, number = text.removeprefix(RELAY_PREFIX).partition(":")
-        on_relay = text.startswith(RELAY_PREFIX)
-        if shape in _PLAIN and not number:
-            return cls(shape, 0.0, on_relay)
-        if shape in _WITH_VALUE:
-            value = _unit_interval(number, text) if number else _WITH_VALUE[shape]
-            return cls(shape, value, on_relay)
-        raise ValueError(
-            f"unknown attack {text!r}; known are worst, uniform, bernoulli[:p], point[:x], "
-            "and each with 'relay-' before it"
-        )
+        """Read the name of an attack, with a number after it where it takes one, and `relay-` before it for relays."""
+        name, _, number = text.removeprefix(RELAY_PREFIX).partition(":")
+        shape = ATTACKS.get(name)
+        if shape is None or (shape.value is None and number):
+            raise ValueError(f"unknown attack {text!r}; known are {known_attacks()}, and each with 'relay-' before it")
+        usual = 0.0 if shape.value is None else shape.value
+        return cls(name, _unit_interval(number, text) if number else usual, text.startswith(RELAY_PREFIX))
 
     def lies(self, honest: NDArray[np.int64], u: NDArray[np.float64]) -> NDArray[np.int64]:
         """One draw of Q per honest reward, on the grid."""
-        if self.shape == "worst":  # the end of the range that is further from the truth
-            return np.where(2 * honest >= UNIT, 0, UNIT)
-        if self.shape == "uniform":
-            return (u * (UNIT + 1)).astype(np.int64)
-        if self.shape == "bernoulli":
-            return np.where(u < self.value, UNIT, 0)
-        return np.full(len(honest), quantise(self.value), dtype=np.int64)
+        return ATTACKS[self.shape].lies(honest, u, self.value)
 
     def told(self, honest: NDArray[np.int64], contamination: float, u: NDArray[np.float64]) -> NDArray[np.int64]:
         """What is told of each reward; row 0 of `u` decides whether to lie, row 1 draws the lie."""

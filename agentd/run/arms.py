@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentd.core.chance import Purpose, stream
-from agentd.core.grid import UNIT, quantise, quantise_all
+from agentd.core.grid import UNIT
+from agentd.core.rewards import DISTRIBUTIONS
 
 ARMS_LIMIT = 65_535
 """Arms are stored as uint16 and the largest value means "not pulled"."""
@@ -28,13 +29,6 @@ ARMS_LIMIT = 65_535
 TABLE_ARMS_LIMIT = 4_096
 """A quantile table takes 8 KB per arm; more arms than this with beta or normal rewards are refused."""
 
-DEFAULT_SPREAD: Mapping[str, float | None] = {"bernoulli": None, "beta": 0.2, "uniform": 0.25, "normal": 0.1}
-"""Standard deviation (beta, normal) or half-width (uniform) in reward units; a coin's follows its mean."""
-
-KINDS = tuple(DEFAULT_SPREAD)
-
-_SEGMENTS = 2_048  # a power of two, so that u · segments is exact and splits without rounding
-_CELLS = 16_384
 _WORDS_PER_BLOCK = 4  # Philox turns one counter value into four 64-bit words, and one uniform takes one word
 
 
@@ -52,15 +46,19 @@ class Arms:
     low: float = 0.0
     high: float = 1.0
     means: tuple[float, ...] = field(init=False, compare=False)
+    are_coins: bool = field(init=False, repr=False, compare=False)
+    """Whether each reward is all or nothing."""
     _means: NDArray[np.float64] = field(init=False, repr=False, compare=False)
     _knots: NDArray[np.int32] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check(self)
+        distribution = DISTRIBUTIONS[self.kind]
+        object.__setattr__(self, "are_coins", distribution.knots is None)
         if self.spread is None:
-            object.__setattr__(self, "spread", DEFAULT_SPREAD[self.kind])
-        knots = np.array([_knots(self.kind, mean, self.spread) for mean in self.requested], dtype=np.int32)
-        means = self.requested if self.kind == "bernoulli" else tuple(_mean_of(row) for row in knots)
+            object.__setattr__(self, "spread", distribution.spread)
+        knots = np.array([distribution.table(mean, self.spread) for mean in self.requested], dtype=np.int32)
+        means = self.requested if self.are_coins else tuple(_mean_of(row) for row in knots)
         object.__setattr__(self, "means", means)
         object.__setattr__(self, "_means", np.array(means, dtype=np.float64))
         object.__setattr__(self, "_knots", knots)
@@ -103,7 +101,7 @@ class Arms:
 
     def deal(self, arm: NDArray[np.integer[Any]], u: NDArray[np.float64]) -> NDArray[np.int64]:
         """Deal one reward per (arm, uniform in [0, 1)) pair, as grid integers."""
-        if self.kind == "bernoulli":
+        if self.are_coins:
             return np.multiply(u < self._means.take(arm), UNIT, dtype=np.int64)
         segments = self._knots.shape[1] - 1
         place = u * segments
@@ -119,7 +117,7 @@ class Arms:
             raise ValueError(f"there are {self.count} arms, numbered from 0; got arm {arm}")
         if not 0.0 <= u < 1.0:
             raise ValueError(f"a uniform must lie in [0, 1), got {u!r}")
-        if self.kind == "bernoulli":
+        if self.are_coins:
             return UNIT if u < self.means[arm] else 0
         place = u * int(self._knots.shape[1] - 1)
         segment = int(place)
@@ -167,9 +165,9 @@ def uniforms(seed: int, agent: int, first_trial: int, count: int) -> NDArray[np.
 
 def _check(arms: Arms) -> None:
     """Refuse what cannot be dealt, in one line."""
-    if arms.kind not in DEFAULT_SPREAD:
-        raise ValueError(f"unknown reward distribution {arms.kind!r}; choose one of {', '.join(KINDS)}")
-    limit = TABLE_ARMS_LIMIT if arms.kind in ("beta", "normal") else ARMS_LIMIT
+    if arms.kind not in DISTRIBUTIONS:
+        raise ValueError(f"unknown reward distribution {arms.kind!r}; choose one of {', '.join(DISTRIBUTIONS)}")
+    limit = TABLE_ARMS_LIMIT if DISTRIBUTIONS[arms.kind].fine else ARMS_LIMIT
     if not 1 <= len(arms.requested) <= limit:
         raise ValueError(f"the number of {arms.kind} arms must be in 1…{limit}, got {len(arms.requested)}")
     for number, mean in enumerate(arms.requested):
@@ -177,51 +175,10 @@ def _check(arms: Arms) -> None:
             raise ValueError(f"the mean of arm {number} must lie in [0, 1], got {mean!r}")
     if not (math.isfinite(arms.low) and math.isfinite(arms.high) and arms.low < arms.high):
         raise ValueError(f"the declared bounds need low < high, both finite; got [{arms.low}, {arms.high}]")
-    if arms.spread is not None and arms.kind == "bernoulli":
-        raise ValueError("bernoulli rewards take no spread; it follows from the mean")
+    if arms.spread is not None and DISTRIBUTIONS[arms.kind].knots is None:
+        raise ValueError(f"{arms.kind} rewards take no spread; it follows from the mean")
     if arms.spread is not None and not 0.0 < arms.spread < math.inf:
         raise ValueError(f"the spread of rewards must be positive and finite, got {arms.spread!r}")
-
-
-def _knots(kind: str, mean: float, spread: float | None) -> NDArray[np.int64]:
-    """The quantiles of one arm at equal steps of probability, on the grid."""
-    if spread is None:  # a coin is compared with its mean and needs no table
-        return np.zeros(0, dtype=np.int64)
-    room = min(mean, 1.0 - mean)
-    if kind == "uniform":
-        half_width = min(spread, room)
-        return quantise_all(np.clip(np.array([mean - half_width, mean + half_width]), 0.0, 1.0))
-    if room * UNIT < 1.0:  # less than one grid step to the edge: nothing but a constant fits
-        return np.full(_SEGMENTS + 1, quantise(mean), dtype=np.int64)
-    return _beta_knots(mean, spread, room) if kind == "beta" else _normal_knots(mean, spread, room)
-
-
-def _normal_knots(mean: float, deviation: float, room: float) -> NDArray[np.int64]:
-    """A normal around its mean, cut off at equal distances on both sides, so that the mean stays."""
-    reach = min(room, 6.0 * deviation)
-    edges = np.linspace(mean - reach, mean + reach, _CELLS + 1)
-    middles = (edges[1:] + edges[:-1]) / 2.0
-    return _quantiles(edges, -0.5 * ((middles - mean) / deviation) ** 2)
-
-
-def _beta_knots(mean: float, deviation: float, room: float) -> NDArray[np.int64]:
-    """A beta with the given mean and deviation, or the largest deviation at which it keeps a single peak."""
-    strength = max(mean * (1.0 - mean) / deviation**2 - 1.0, 1.0 / room)  # a + b, with a ≥ 1 and b ≥ 1
-    deviation = math.sqrt(mean * (1.0 - mean) / (strength + 1.0))
-    edges = np.linspace(max(0.0, mean - 20.0 * deviation), min(1.0, mean + 20.0 * deviation), _CELLS + 1)
-    middles = (edges[1:] + edges[:-1]) / 2.0
-    a, b = mean * strength, (1.0 - mean) * strength
-    return _quantiles(edges, (a - 1.0) * np.log(middles) + (b - 1.0) * np.log1p(-middles))
-
-
-def _quantiles(edges: NDArray[np.float64], log_density: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Invert a density given at the middles of equal cells, by the midpoint rule."""
-    mass = np.concatenate([[0.0], np.cumsum(np.exp(log_density - log_density.max()))])
-    probability = np.arange(_SEGMENTS + 1) / _SEGMENTS
-    # The outermost quantiles would stretch the end segments over the whole tail. An eighth of a segment before
-    # the end, the segment's middle is the mean of an exponential tail (ln 8 / 2 ≈ 1): tails keep their weight.
-    probability[0], probability[-1] = 0.125 / _SEGMENTS, 1.0 - 0.125 / _SEGMENTS
-    return quantise_all(np.clip(np.interp(probability, mass / mass[-1], edges), 0.0, 1.0))
 
 
 def _mean_of(knots: NDArray[np.int32]) -> float:

@@ -98,7 +98,7 @@ class _Dealer:
         self._uniforms = UniformsPerTrial(keys, Purpose.REWARD)
         means = np.array([spec.arms.means for spec in layout.specs])
         self._means = np.repeat(means.T, layout.agents, axis=1).ravel()
-        self._coins = layout.specs[0].arms.kind == "bernoulli"
+        self._coins = layout.specs[0].arms.are_coins
 
     def deal(self, trial: int, arm: Ints, place: Ints) -> Ints:
         u = self._uniforms.at(trial)[0]

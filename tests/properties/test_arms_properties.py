@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from agentd.core.grid import UNIT
-from agentd.run.arms import KINDS, Arms, uniforms
+from agentd.core.rewards import DISTRIBUTIONS
+from agentd.run.arms import Arms, uniforms
 
 units = st.floats(0.0, 1.0, exclude_max=True)
 
 
 @st.composite
 def any_arms(draw: st.DrawFn) -> Arms:
-    kind = draw(st.sampled_from(KINDS))
+    kind = draw(st.sampled_from(list(DISTRIBUTIONS)))
     means = draw(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=4))
     spread = None if kind == "bernoulli" else draw(st.floats(1e-9, 2.0))
     return Arms.fixed(means, kind, spread=spread)

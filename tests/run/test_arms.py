@@ -12,7 +12,8 @@ import pytest
 
 from agentd.core.chance import Purpose, stream
 from agentd.core.grid import UNIT
-from agentd.run.arms import ARMS_LIMIT, KINDS, TABLE_ARMS_LIMIT, Arms, uniforms
+from agentd.core.rewards import DISTRIBUTIONS
+from agentd.run.arms import ARMS_LIMIT, TABLE_ARMS_LIMIT, Arms, uniforms
 
 MEANS = (0.0, 1e-7, 1e-4, 0.02, 0.3, 0.5, 0.77, 0.99, 1.0)
 DRAWS = 100_000
@@ -22,7 +23,7 @@ def draws(arms: Arms, arm: int, seed: int = 11) -> np.ndarray:
     return arms.deal(np.full(DRAWS, arm, dtype=np.uint16), uniforms(seed, arm, 1, DRAWS))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
 def test_the_empirical_mean_agrees_with_the_declared_one_within_five_standard_errors(kind: str) -> None:
     arms = Arms.fixed(MEANS, kind)
     for number, mean in enumerate(arms.means):
@@ -31,7 +32,7 @@ def test_the_empirical_mean_agrees_with_the_declared_one_within_five_standard_er
         assert abs(dealt.mean() - mean) <= 5 * max(dealt.std() / math.sqrt(DRAWS), 1e-7)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
 def test_the_dealt_mean_is_near_the_requested_one(kind: str) -> None:
     requested = np.linspace(0.0, 1.0, 101)
     arms = Arms.fixed(requested, kind)
@@ -151,7 +152,7 @@ def test_declared_bounds_only_change_how_rewards_are_read() -> None:
     assert arms.deal_one(0, 0.1) == UNIT
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
 def test_arms_survive_json_and_the_way_to_another_process(kind: str) -> None:
     arms = Arms.fixed([0.2, 0.8], kind, spread=None if kind == "bernoulli" else 0.07, bounds=(0.0, 5.0))
     for twin in (Arms.from_json(json.loads(json.dumps(arms.to_json()))), deepcopy(arms)):
