@@ -6,9 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-import numpy as np
-from numpy.typing import NDArray
-
 from topology.validation import TopologyError, TopologyFileError, as_integer, brief
 
 __all__ = [
@@ -82,14 +79,6 @@ class Graph:
     def degrees(self) -> tuple[int, ...]:
         """How many neighbours each node has."""
         return tuple(len(near) for near in self._neighbours)
-
-    def adjacency(self) -> NDArray[np.bool_]:
-        """The symmetric matrix of who is next to whom; nobody is next to itself."""
-        matrix = np.zeros((self.nodes, self.nodes), dtype=np.bool_)
-        if self.edges:
-            first, second = np.array(self.edges, dtype=np.intp).T
-            matrix[first, second] = matrix[second, first] = True
-        return matrix
 
     def components(self) -> list[list[int]]:
         """The connected components, each ascending, in the order of their lowest node."""

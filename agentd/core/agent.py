@@ -122,7 +122,8 @@ class Agent:
         self._origins = Origins(own)
         self._checks = Checks(terms)
         self._gossip = Gossip(self._origins, window=window, fast_path=fast_path)
-        self._liar = liar
+        self.liar = liar
+        """What makes the agent lie; None: it is honest."""
         self._intent: Intent | None = None
         self._arm: int | None = None  # of a pull that was under way in a life before
         self._again: Batch | None = None
@@ -130,11 +131,6 @@ class Agent:
         """The latest; before the first pull one of which nothing has to be written down."""
         self.heard = 0
         """Messages counted so far."""
-
-    @property
-    def origins_heard(self) -> int:
-        """Distinct origins heard, this agent included."""
-        return len(self._origins) + 1
 
     @property
     def dropped(self) -> Counter[str]:
@@ -170,7 +166,7 @@ class Agent:
         if not 0 <= reward <= UNIT:
             raise ValueError(f"a reward must be a grid integer in 0…{UNIT}, got {reward}")
         self.trial = intent.trial
-        told = self._liar.tell(reward) if self._liar else reward
+        told = self.liar.tell(reward) if self.liar else reward
         released = self.policy.observe(intent, reward, told)
         self._intent = self._arm = None
         said = self.policy.body() if self.lifetime else None
@@ -185,8 +181,8 @@ class Agent:
 
     def _outbox(self, said: Batch | None) -> list[Batch]:
         relays = self._gossip.take_relays()
-        if self._liar:
-            relays = [self._liar.forward(batch) for batch in relays]
+        if self.liar:
+            relays = [self.liar.forward(batch) for batch in relays]
         own = [batch for batch in (self._again, said) if batch is not None]
         self._again = None
         return by_kind([*own, *relays])

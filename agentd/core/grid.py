@@ -27,17 +27,3 @@ def quantise_all(rewards: NDArray[np.float64]) -> NDArray[np.int64]:
     if not (np.all(rewards >= 0.0) and np.all(rewards <= 1.0)):
         raise ValueError("rewards must lie in [0, 1]")
     return np.floor(rewards * UNIT + 0.5).astype(np.int64)
-
-
-def renormalise(value: float, low: float, high: float) -> float:
-    """Map a value from the declared bounds [low, high] to [0, 1]."""
-    if not (low < high and math.isfinite(high - low)):
-        raise ValueError(f"the declared bounds must span a finite interval, got [{low}, {high}]")
-    if not low <= value <= high:
-        raise ValueError(f"a reward must lie in the declared bounds [{low}, {high}], got {value!r}")
-    return (value - low) / (high - low)
-
-
-def to_reward(steps: int | float) -> float:
-    """Read grid steps as reward units."""
-    return steps / UNIT

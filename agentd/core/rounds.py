@@ -181,8 +181,6 @@ class Rounds(Generic[Frame]):
         self.everybody: list[Neighbour[Frame]] = [Neighbour(number, now_s) for number in neighbours]
         """In one order for all rounds: see core.repetition."""
         self.round = 0
-        self.missed = 0
-        """How often a round went on without a neighbour."""
         self.dropped: Counter[str] = Counter() if dropped is None else dropped
         self._by_id = {neighbour.id: neighbour for neighbour in self.everybody}
         self._opened_s = self._tried_again_s = now_s
@@ -381,6 +379,5 @@ class Rounds(Generic[Frame]):
     def _give_up(self, missing: Iterable[Neighbour[Frame]]) -> None:
         for neighbour in missing:
             neighbour.standing = Standing.DOWN
-            self.missed += 1
             self.dropped["missed-rounds"] += 1
             self._orders.append(Order(Do.GIVE_UP, neighbour.id))

@@ -28,8 +28,8 @@ from agentd.run.spec import Network
 ARMS = 5
 """K in all of the paper's experiments."""
 
-WIDE, NARROW = (0.0, 1.0), (0.3, 0.7)
-"""Where the means of the arms are drawn from, without and with liars."""
+NARROW = (0.3, 0.7)
+"""Where the means of the arms are drawn from, with liars."""
 
 CountCliques = Callable[[Network, int], int]
 """How many cliques cover the power graph G_γ of a network."""

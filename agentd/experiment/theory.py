@@ -8,10 +8,6 @@ Theorems are evaluated as published. Where statement and proof of the paper disa
 
 - private: the proof sums 4·t^−1.5 per agent, the statement has ζ(1.5) where the proof supports 4·ζ(1.5). The proof
   also needs γ < 1/ε. The statement is kept, and so may lie below the regret of a correct run at small T.
-- byzantine: the statement drops the factor Δ_k from its logarithmic term. As Δ_k ≤ 1 it is the weaker, still valid
-  form. The factor 4σ² does not follow from the published radius √(σ ln(1/δ)/N) with δ = 1/t², which gives 8σ; the
-  corrected radius σ√(ln(1/δ)/N) gives 8σ². The condition is stated as ε < Δ/2σ and used as 2σ√ε < Δ; only the second
-  keeps Δ − 2σ√ε positive, and it is the one tested here (error 8 of the paper notes).
 - lower: the paper writes D(μ*, μ_k) and bounds lim inf R(T). Lai and Robbins (1985) and Anantharam et al. (1987) have
   D(μ_k, μ*), the divergence of the arm from the best, and bound lim inf R(T) / ln T. We use theirs.
 
@@ -63,32 +59,6 @@ def private(means: Sequence[float], *, agents: int, gamma: int, clique_cover: in
     return Bound(clique_cover * math.fsum(8.0 / gap for gap in gaps), (delay + privacy) * math.fsum(gaps))
 
 
-def byzantine(
-    means: Sequence[float], *, agents: int, gamma: int, clique_cover: int, contamination: float, sigma: float = 0.5
-) -> Bound:
-    """Byzantine-Proof Multi-Agent UCB: χ̄ Σ 4σ² ln T / (Δ_k − 2σ√ε)² + (3M + γ χ̄ (M − 1)) Σ Δ_k.
-
-    Infinite unless 2σ√ε < Δ_min: otherwise the bias can hide the best arm and the theorem promises nothing.
-    """
-    _check(agents, gamma, clique_cover)
-    if not (0.0 <= contamination <= 1.0 and sigma > 0.0):
-        raise ValueError(f"need contamination in [0, 1] and sigma > 0, got {contamination!r} and {sigma!r}")
-    gaps = gaps_of(means)
-    constant = (3 * agents + gamma * clique_cover * (agents - 1)) * math.fsum(gaps)
-    bias = 2.0 * sigma * math.sqrt(contamination)
-    if any(gap <= bias for gap in gaps):
-        return Bound(math.inf, constant)
-    return Bound(clique_cover * math.fsum((2.0 * sigma / (gap - bias)) ** 2 for gap in gaps), constant)
-
-
-def solo(means: Sequence[float], *, agents: int) -> Bound:
-    """M agents alone with UCB1 (Auer et al. 2002): M times Σ 8 ln T / Δ_k + (1 + π²/3) Σ Δ_k."""
-    _check(agents, 0, 1)
-    gaps = gaps_of(means)
-    slope = math.fsum(8.0 / gap for gap in gaps)
-    return Bound(agents * slope, agents * (1.0 + math.pi**2 / 3.0) * math.fsum(gaps))
-
-
 def lower(means: Sequence[float]) -> Bound:
     """What no consistent group policy beats in the long run, for Bernoulli rewards: Σ Δ_k / KL(μ_k, μ*) · ln T.
 
@@ -98,40 +68,6 @@ def lower(means: Sequence[float]) -> Bound:
     best = max(means)
     slope = math.fsum((best - mean) / bernoulli_kl(mean, best) for mean in means if mean < best)
     return Bound(slope, 0.0)
-
-
-def private_bound(
-    means: Sequence[float], rounds: int, *, agents: int, gamma: int, clique_cover: int, epsilon: float
-) -> float:
-    """The bound of `private` after so many rounds."""
-    return private(means, agents=agents, gamma=gamma, clique_cover=clique_cover, epsilon=epsilon).at(rounds)
-
-
-def byzantine_bound(
-    means: Sequence[float],
-    rounds: int,
-    *,
-    agents: int,
-    gamma: int,
-    clique_cover: int,
-    contamination: float,
-    sigma: float = 0.5,
-) -> float:
-    """The bound of `byzantine` after so many rounds."""
-    bound = byzantine(
-        means, agents=agents, gamma=gamma, clique_cover=clique_cover, contamination=contamination, sigma=sigma
-    )
-    return bound.at(rounds)
-
-
-def solo_bound(means: Sequence[float], rounds: int, *, agents: int) -> float:
-    """The bound of `solo` after so many rounds."""
-    return solo(means, agents=agents).at(rounds)
-
-
-def lower_bound(means: Sequence[float], rounds: int) -> float:
-    """The bound of `lower` after so many rounds."""
-    return lower(means).at(rounds)
 
 
 def gaps_of(means: Sequence[float]) -> tuple[float, ...]:

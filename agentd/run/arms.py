@@ -124,10 +124,6 @@ class Arms:
         left, right = int(self._knots[arm, segment]), int(self._knots[arm, segment + 1])
         return math.floor(left + (place - segment) * (right - left) + 0.5)
 
-    def in_units(self, steps: float) -> float:
-        """Read grid steps in the declared bounds."""
-        return self.low + (self.high - self.low) * (steps / UNIT)
-
     def to_json(self) -> dict[str, Any]:
         """All that `from_json` needs, and the true means for whoever reads the manifest."""
         return {

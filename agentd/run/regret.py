@@ -63,7 +63,6 @@ class RegretLedger:
         self.agents = agents
         self.trials_limit = rounds if rounds is not None else max(1, LEDGER_LIMIT_PULLS // agents)
         self.rounds_seen = 0
-        self.reward_sum = 0
         self._counts = np.zeros(len(means), dtype=np.int64)
         capacity = min(_FIRST_CAPACITY, self.trials_limit)
         self._arm = np.full((agents, capacity), NOT_PULLED, dtype=np.uint16)
@@ -85,7 +84,6 @@ class RegretLedger:
         self._arm[agent, trial - 1] = arm
         self._reward[agent, trial - 1] = reward
         self._counts[arm] += 1
-        self.reward_sum += reward
         self.rounds_seen = max(self.rounds_seen, trial)
         return True
 
@@ -127,11 +125,6 @@ class RegretLedger:
     def curve(self) -> NDArray[np.float64]:
         """Cumulative group regret after each round so far."""
         return regret_curve(self._arm[:, : self.rounds_seen], self.means)
-
-    def regret_of_agents(self) -> NDArray[np.float64]:
-        """The regret of each agent's own pulls so far."""
-        price = _price_by_arm(self.means)
-        return np.array([price[row[: self.rounds_seen]].sum() for row in self._arm], dtype=np.float64)
 
     def _recount(self, agent: int, trial: int, known: tuple[int, int], told: tuple[int, int]) -> bool:
         if known != told:

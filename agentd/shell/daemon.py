@@ -137,7 +137,8 @@ async def _attend_with_state(
         await _say_last(bandit, _report(settings, agent, link, done=True), log)
         if watch is not None:
             log = log.bind(longest_round_s=round(watch.longest_round_s, 3))
-        log.info("done", trial=agent.trial, dropped=dict(_dropped(agent, link)), heard=agent.heard)
+        lies = {} if agent.liar is None else {"lies": agent.liar.lies_told}
+        log.info("done", trial=agent.trial, dropped=dict(_dropped(agent, link)), heard=agent.heard, **lies)
     finally:
         link.close()
 

@@ -83,11 +83,6 @@ class Link:
         return self.rounds.latest
 
     @property
-    def missed(self) -> int:
-        """How often a round went on without a neighbour."""
-        return self.rounds.missed
-
-    @property
     def down(self) -> list[int]:
         """The neighbours that rounds do not wait for, though they did not say goodbye."""
         return [neighbour.id for neighbour in self.rounds.down]

@@ -105,7 +105,7 @@ def test_nobody_understands_it_before_and_after(kind: Kind) -> None:
 
 def test_what_it_calls_implausible_is_dropped(kind: Kind) -> None:
     checks = Checks(TERMS)
-    bad = (9, 9, 9) if kind.cumulative else (3, 0)
+    bad = (9, 9, 9) if isinstance(kind, Cumulative) else (3, 0)
     judged = checks.judge(batch_of(kind, [Message(1, 8, 1, bad, 2), *ones(kind, 9).messages()]))
     assert judged.trial.tolist() == [9]
     assert checks.dropped == {"body": 1}
@@ -126,7 +126,7 @@ def test_what_does_not_continue_what_came_before_is_dropped(losses: Kind) -> Non
 def test_a_lying_relay_bends_it_as_it_says(kind: Kind) -> None:
     liar = Liar(Attack.parse("relay-point:1"), 1.0, np.zeros)
     (bent,) = liar.forward(ones(kind, 7)).messages()
-    assert bent.body == ((UNIT, 1, 1) if kind.cumulative else (1, -1))
+    assert bent.body == ((UNIT, 1, 1) if isinstance(kind, Cumulative) else (1, -1))
 
 
 @pytest.mark.parametrize("tag", [0, 1, 4, 5, 127, 256])

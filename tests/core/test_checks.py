@@ -165,8 +165,7 @@ def test_other_releases_are_dropped(body: tuple[int, ...]) -> None:
 def test_the_counts_of_an_honest_release_series_pass(epsilon: float, v: float) -> None:
     """Just before each release the newest one is as old as it gets."""
     series = ReleaseSeries(epsilon, v)
-    thresholds = [*series.thresholds(3000), series.following(3000)]
-    for before, after in itertools.pairwise(thresholds):
+    for before, after in itertools.pairwise(series.thresholds(4200)):
         noised = before * UNIT + 40 * scale_steps(before, v)
         body = (after - 1, before, noised)
         assert accepted(released(Message(1, MAX_TRIAL, 1, body)), arms=1) == (1, {}), (before, after)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pair_histograms import histograms_of
 
 from agentd.core.estimate import ESTIMATORS, Confidence, Halves, X, Y
-from agentd.core.estimate.vectorised import VECTOR_ESTIMATORS, PairHistograms, histograms_of
+from agentd.core.estimate.vectorised import VECTOR_ESTIMATORS, PairHistograms
 from agentd.core.grid import UNIT
 
 AT_1000 = Confidence.at(1000)

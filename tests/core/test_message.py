@@ -7,12 +7,13 @@ import pytest
 from small_runs import sample, samples, totals
 
 from agentd.core.bodies import KINDS, RELEASED, SAMPLE, SEALED, TOTALS, Kind
+from agentd.core.bodies.cumulative import Cumulative
 from agentd.core.message import Batch, Message, batch_of, by_kind, join
 
 
 @pytest.mark.parametrize(("kind", "cumulative"), [(RELEASED, True), (TOTALS, True), (SAMPLE, False), (SEALED, False)])
 def test_bodies_about_all_arms_repeat_what_came_before(kind: Kind, cumulative: bool) -> None:
-    assert kind.cumulative is cumulative
+    assert isinstance(kind, Cumulative) is cumulative
 
 
 def test_the_numbers_of_the_kinds_are_on_the_wire_and_stay() -> None:

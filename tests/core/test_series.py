@@ -43,15 +43,9 @@ def test_the_thresholds_are_those_of_forty_digit_arithmetic(epsilon: float, v: f
     assert ReleaseSeries(epsilon, v).thresholds(400) == expected
 
 
-def test_following_returns_the_next_threshold_and_never_the_same() -> None:
-    series = ReleaseSeries(0.1)
-    assert [series.following(n) for n in (0, 6, 7, 15, 16, 45, 46)] == [7, 7, 16, 16, 26, 46, 56]
-
-
 def test_asking_far_ahead_first_changes_nothing() -> None:
     ahead, stepwise = ReleaseSeries(0.1), ReleaseSeries(0.1)
-    assert ahead.following(900) == stepwise.thresholds(2000)[90]
-    assert ahead.following(3) == 7
+    assert ahead.thresholds(900) == [t for t in stepwise.thresholds(2000) if t <= 900]
     assert ahead.thresholds(10) == [7]
 
 
@@ -82,8 +76,8 @@ def test_each_count_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ReleaseSeries, "_judge_next", counting)
     series = ReleaseSeries(0.1)
     for n in range(1000):
-        series.following(n)
-    assert judged == series.following(999)
+        series.thresholds(n)
+    assert judged == 999
 
 
 @pytest.mark.parametrize("limit", [-1, 0, 6])
@@ -94,7 +88,7 @@ def test_below_the_first_threshold_there_is_none(limit: int) -> None:
 def test_changing_the_returned_list_does_not_change_the_series() -> None:
     series = ReleaseSeries(0.1)
     series.thresholds(60).clear()
-    assert series.following(0) == 7
+    assert series.thresholds(7) == [7]
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -0.0, -1.0, math.inf, math.nan])
@@ -109,11 +103,6 @@ def test_a_v_outside_the_papers_range_is_refused(v: float) -> None:
         ReleaseSeries(0.1, v)
     with pytest.raises(ValueError, match=r"v must lie strictly between 1 and 1\.5"):
         scale_steps(3, v)
-
-
-def test_a_negative_number_of_pulls_is_refused() -> None:
-    with pytest.raises(ValueError, match="cannot be negative"):
-        ReleaseSeries(0.1).following(-1)
 
 
 def test_the_scale_is_the_power_of_the_pulls_in_grid_steps_rounded_up() -> None:

@@ -277,7 +277,7 @@ def test_memory_stays_bounded_under_a_flood_of_names_and_trials() -> None:
         head = np.stack([names, 0 * names, 0 * names + trial, 0 * names + 9, 0 * names + 9], axis=1)
         empty = np.empty((len(names), 0), dtype=np.uint8)
         agent.receive([Batch(SAMPLE, head, np.zeros((len(names), 2), dtype=np.int64), empty)] * 2)
-    assert agent.origins_heard == MAX_ORIGINS + 1
+    assert len(agent._origins) == MAX_ORIGINS
     assert agent._gossip._ring.shape == (WINDOW, MAX_ORIGINS + 2)
     assert agent.dropped == {"origins": 3 * 2 * (MAX_AGENT_ID - MAX_ORIGINS)}
     assert sum(len(batch) for batch in agent.turn.outbox()) == 3 * MAX_ORIGINS

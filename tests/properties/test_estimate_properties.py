@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from pair_histograms import histograms_of
 
 from agentd.core.estimate import BUCKETS, ESTIMATORS, Confidence, Estimate, Halves, X, Y, bucket_of, vectorised
 from agentd.core.estimate.trimmed import fraction_of_y
-from agentd.core.estimate.vectorised import VECTOR_ESTIMATORS, PairHistograms, histograms_of
+from agentd.core.estimate.vectorised import VECTOR_ESTIMATORS, PairHistograms
 from agentd.core.estimate.winsorised import share_moved
 from agentd.core.grid import UNIT
 

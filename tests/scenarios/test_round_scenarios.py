@@ -121,7 +121,7 @@ def state(node: Node) -> str:
     rounds: Any = node.rounds
     stands = " ".join(f"{n.id}:{n.standing.name.lower()}@{n.round}" for n in rounds.everybody)
     row = f"agent {node.agent.own}  round {node.agent.trial}  longest {node.longest_s:.3f}  heard {node.agent.heard}"
-    row += f"  missed {rounds.missed}  sees {stands}"
+    row += f"  missed {rounds.dropped['missed-rounds']}  sees {stands}"
     return row + (f"  dropped {dict(sorted(rounds.dropped.items()))}" if rounds.dropped else "")
 
 

@@ -94,7 +94,7 @@ class TestGather:
         assert took == pytest.approx([2.0, 0.0, 0.0, 0.0, 0.0])
         (line,) = events(log_file, "neighbour down")
         assert (line["neighbour"], line["address"], line["round"]) == (2, "virtual://2", 1)
-        assert (link.missed, link.dropped["missed-rounds"], link.down) == (1, 1, [2])
+        assert (link.dropped["missed-rounds"], link.down) == (1, [2])
 
     async def test_many_missing_neighbours_cost_one_timeout_too(
         self, virtual: MakeVirtual, stop: asyncio.Event
@@ -209,7 +209,7 @@ class TestGather:
         link.publish(1, ())
         asyncio.get_running_loop().call_soon(stop.set)
         await asyncio.wait_for(link.gather(LONG_S, stop), LONG_S / 2)
-        assert link.missed == 0
+        assert link.dropped["missed-rounds"] == 0
 
     async def test_without_neighbours_a_round_is_complete_at_once(
         self, make_link: MakeLink, stop: asyncio.Event

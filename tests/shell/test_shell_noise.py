@@ -4,9 +4,10 @@ import sys
 from typing import Any
 
 import pytest
+from laplace_distribution import cumulative
 
 from agentd.core.grid import UNIT
-from agentd.core.privacy.laplace import ExactLaplace, SeededLaplace, cumulative
+from agentd.core.privacy.laplace import ExactLaplace, SeededLaplace
 from agentd.errors import ConfigurationError, SettingsError
 from agentd.settings import AgentSettings, TestbedSettings
 from agentd.shell.noise import OpenDpLaplace, noise_of

@@ -24,17 +24,10 @@ def test_numpy_integers_become_plain_ones() -> None:
     assert all(type(node) is int for node in (graph.nodes, *graph.edges[0]))
 
 
-def test_neighbours_degrees_and_adjacency_agree() -> None:
+def test_neighbours_and_degrees_agree() -> None:
     graph = Graph.of(5, [(0, 4), (0, 2), (2, 4), (1, 3)])
     assert [graph.neighbours(node) for node in range(5)] == [(2, 4), (3,), (0, 4), (1,), (0, 2)]
     assert graph.degrees() == (2, 1, 2, 1, 2)
-    matrix = graph.adjacency()
-    assert matrix.dtype == np.bool_
-    assert [tuple(np.flatnonzero(row)) for row in matrix] == [graph.neighbours(node) for node in range(5)]
-
-
-def test_a_graph_without_edges_has_an_empty_adjacency() -> None:
-    assert not Graph.of(3, []).adjacency().any()
 
 
 def test_components_are_listed_by_their_lowest_node() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from agentd.core.bodies import RELEASED, SAMPLE, SEALED, TOTALS, Kind
+from agentd.core.bodies.cumulative import Cumulative
 from agentd.core.message import Batch, Message, batch_of
 from agentd.wire.environment import (
     EnvironmentMessage,
@@ -45,7 +46,7 @@ def random_batch(draw: np.random.Generator, kind: Kind, arms: int, count: int, *
         lifetime,
         1 + draw.integers(0, 1 << 16, count) % lifetime,
     ]
-    per_arm = kind.cumulative
+    per_arm = isinstance(kind, Cumulative)
     limits = {
         RELEASED: (32, 32, -63),
         TOTALS: (32, -63),

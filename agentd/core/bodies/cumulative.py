@@ -15,9 +15,7 @@ from agentd.core.terms import Terms
 
 
 class Cumulative(Kind):
-    """A kind of which nothing is ever taken back."""
-
-    cumulative = True
+    """A kind whose newest message of an origin says all that its older ones said: nothing is ever taken back."""
 
     @abstractmethod
     def continues(self, grown_by: Cells) -> Mask:

@@ -38,8 +38,6 @@ class Kind(ABC):
     """The numbers of a body, in the order of the wire."""
     per_arm: bool = False
     """Whether the fields are there once for every arm, or once."""
-    cumulative: bool = False
-    """Whether the newest message of an origin says all that its older ones said."""
 
     def __repr__(self) -> str:
         return self.name

@@ -11,14 +11,14 @@ over one row, about 20 ns per pair where thousands are asked for at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from agentd.core.estimate.histogram import BUCKETS, Halves, X, Y
+from agentd.core.estimate.histogram import BUCKETS
 from agentd.core.estimate.levels import Confidence
 from agentd.core.grid import UNIT
 
@@ -52,22 +52,6 @@ Estimates = tuple[Floats, Flags]
 """Per pair the value in grid steps, and whether it is a fallback; a pair without samples gets 0 and a fallback."""
 
 VectorEstimator = Callable[[PairHistograms, Confidence, float], Estimates]
-
-
-def histograms_of(pairs: Sequence[Halves]) -> PairHistograms:
-    """Lay the histograms of many pairs side by side."""
-    buckets = sorted({bucket for halves in pairs for bucket in halves.occupied})
-
-    def table(per_pair: list[list[int]]) -> Floats:
-        return np.array(per_pair, dtype=np.float64).reshape(len(pairs), BUCKETS).T[buckets]
-
-    return PairHistograms(
-        np.array(buckets, dtype=np.int64),
-        x_count=table([halves.counts[X] for halves in pairs]),
-        x_sum=table([halves.sums[X] for halves in pairs]),
-        y_count=table([halves.counts[Y] for halves in pairs]),
-        y_sum=table([halves.sums[Y] for halves in pairs]),
-    )
 
 
 def clipped(columns: PairHistograms, confidence: Confidence, epsilon: float) -> Estimates:  # noqa: ARG001

@@ -142,14 +142,6 @@ def probability(x: int, scale: int | float | Fraction) -> float:
     return math.tanh(0.5 / float(scale)) * math.exp(-abs(x) / float(scale))
 
 
-def cumulative(x: int, scale: int | float | Fraction) -> float:
-    """Return P(X ≤ x) of discrete Laplace noise."""
-    above_one = 1.0 + math.exp(-1.0 / float(scale))
-    if x < 0:
-        return math.exp(x / float(scale)) / above_one
-    return 1.0 - math.exp(-(x + 1) / float(scale)) / above_one
-
-
 def _require_scale(scale: int) -> None:
     if not isinstance(scale, int) or isinstance(scale, bool) or not 1 <= scale < MAX_SCALE:
         raise ValueError(f"a noise scale must be a positive integer of grid steps below 2^256, got {scale!r}")

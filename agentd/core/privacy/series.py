@@ -63,14 +63,6 @@ class ReleaseSeries:
         self._walk = ReleaseWalk(epsilon, v)
         self._thresholds: list[int] = []
 
-    def following(self, n: int) -> int:
-        """Return the smallest threshold above n; it lies about 1/ε further, as many steps to find, once."""
-        if n < 0:
-            raise ValueError(f"a number of pulls cannot be negative, got {n}")
-        while not self._thresholds or self._thresholds[-1] <= n:
-            self._judge_next()
-        return self._thresholds[bisect_right(self._thresholds, n)]
-
     def thresholds(self, limit: int) -> list[int]:
         """Return W_1, W_2, … up to and including `limit`; W_0 = 0 releases nothing and is left out."""
         self._judge_up_to(limit)

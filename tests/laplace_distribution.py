@@ -1,0 +1,14 @@
+"""The distribution that noise must have, as tests hold samplers against it."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+
+def cumulative(x: int, scale: int | float | Fraction) -> float:
+    """Return P(X ≤ x) of discrete Laplace noise."""
+    above_one = 1.0 + math.exp(-1.0 / float(scale))
+    if x < 0:
+        return math.exp(x / float(scale)) / above_one
+    return 1.0 - math.exp(-(x + 1) / float(scale)) / above_one
