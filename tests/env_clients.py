@@ -15,7 +15,7 @@ from typing import Any
 import zmq
 
 from agentd.wire.codec import decode_environment, encode_environment
-from agentd.wire.environment import EnvironmentMessage, Request
+from agentd.wire.environment_messages import EnvironmentMessage, Request
 
 ANY_PORT = "tcp://127.0.0.1:0"
 PATIENCE_S = 120.0

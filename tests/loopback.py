@@ -20,7 +20,7 @@ from agentd.core.rounds import Standing
 from agentd.run.arms import Arms, uniforms
 from agentd.shell.link import Link
 from agentd.wire.codec import decode_environment, decode_frame, encode_environment, encode_frame
-from agentd.wire.environment import EnvironmentMessage, Hello, Noted, Ping, Pong, Pull, Report, Reward, Welcome
+from agentd.wire.environment_messages import EnvironmentMessage, Hello, Noted, Ping, Pong, Pull, Report, Reward, Welcome
 from agentd.wire.frame import GREETING, Frame
 from agentd.wire.topics import FRAME_TOPIC, payload, sync_topic
 

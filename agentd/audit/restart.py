@@ -31,7 +31,7 @@ from agentd.core.privacy.laplace import Noise
 from agentd.settings import AgentSettings
 from agentd.shell.state_journal import StateJournal
 from agentd.shell.state_keeper import StateKeeper, require_up_to_date, whose
-from agentd.wire.environment import Welcome
+from agentd.wire.environment_messages import Welcome
 
 EDGES = (
     "before the intent",

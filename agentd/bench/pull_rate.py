@@ -14,7 +14,7 @@ import zmq
 from agentd import fork_server
 from agentd.run.arms import Arms
 from agentd.wire.codec import decode_environment, encode_environment
-from agentd.wire.environment import Hello, Pull, Refused
+from agentd.wire.environment_messages import Hello, Pull, Refused
 
 CLIENTS = 50
 PULLS_EACH = 400

@@ -10,7 +10,7 @@ from typing import Any
 from agentd.environment.shared_bandit import Seat, SharedBandit
 from agentd.run.regret import RegretLedger
 from agentd.run.status import AgentStatus, Status
-from agentd.wire.environment import MAX_COUNT, MICRO, Report, write_fields
+from agentd.wire.environment_messages import MAX_COUNT, MICRO, Report, write_fields
 
 
 @dataclass(slots=True)

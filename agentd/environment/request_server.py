@@ -20,7 +20,7 @@ from agentd.environment.store import Store
 from agentd.errors import PeerError
 from agentd.run.status import Status
 from agentd.wire.codec import decode_environment, encode_environment
-from agentd.wire.environment import Hello, Ping, Pull, Refusal, Refused, Reply, Report, Request
+from agentd.wire.environment_messages import Hello, Ping, Pull, Refusal, Refused, Reply, Report, Request
 from agentd.wire.frame import VERSION, Reason
 
 STATUS_EVERY_S = 1.0

@@ -17,7 +17,7 @@ import zmq
 
 from agentd.errors import ConfigurationError
 from agentd.wire.codec import encode_environment
-from agentd.wire.environment import MAX_ENVIRONMENT_BYTES, Ping
+from agentd.wire.environment_messages import MAX_ENVIRONMENT_BYTES, Ping
 
 BATCH_LIMIT = 4096
 """Requests taken at once; bounds how long the first of them waits for its reply, and how long a signal waits."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from agentd.environment.run_terms import RunTerms
 from agentd.run.arms import Arms, uniforms
 from agentd.run.regret import LEDGER_LIMIT_PULLS, NO_REWARD, NOT_PULLED, RegretLedger
-from agentd.wire.environment import (
+from agentd.wire.environment_messages import (
     Hello,
     Noted,
     Ping,

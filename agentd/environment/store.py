@@ -26,7 +26,7 @@ from agentd.run import fault_log
 from agentd.run.directory import RunDirectory
 from agentd.run.status import FILE as STATUS
 from agentd.run.status import Status
-from agentd.wire.environment import Report
+from agentd.wire.environment_messages import Report
 
 TERMS, REPORTS = "environment.json", "reports.json"
 

@@ -35,7 +35,7 @@ from agentd.shell.link import Link
 from agentd.shell.noise import noise_of
 from agentd.shell.state_keeper import StateKeeper, require_up_to_date
 from agentd.shell.transport import ZmqTransport
-from agentd.wire.environment import MAX_COUNT, MAX_REASON_CHARS, MAX_REASONS, MICRO, Report, Welcome
+from agentd.wire.environment_messages import MAX_COUNT, MAX_REASON_CHARS, MAX_REASONS, MICRO, Report, Welcome
 
 if TYPE_CHECKING:
     from agentd.shell.fault_injection import FaultWatch

@@ -17,7 +17,7 @@ from agentd.errors import AgentdError, ConfigurationError, EnvironmentUnreachabl
 from agentd.shell.resolve import Route
 from agentd.shell.sockets import requester
 from agentd.wire.codec import decode_environment, encode_environment
-from agentd.wire.environment import (
+from agentd.wire.environment_messages import (
     Hello,
     Noted,
     Ping,

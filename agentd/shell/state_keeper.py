@@ -11,7 +11,7 @@ from agentd.core.policy.base import Intent, Restorable
 from agentd.core.saved_state import SavedState
 from agentd.errors import BudgetExhausted, StateUnusable
 from agentd.settings import AgentSettings
-from agentd.wire.environment import Welcome
+from agentd.wire.environment_messages import Welcome
 
 if TYPE_CHECKING:  # only an agent that keeps state loads SQLite
     from agentd.shell.state_journal import StateJournal

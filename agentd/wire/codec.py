@@ -18,7 +18,7 @@ from msgspec import Meta
 from agentd.core.bodies import KINDS, MAX_TAG
 from agentd.core.message import MAX_ARMS, SIGNATURE_BYTES, Batch
 from agentd.errors import PeerError
-from agentd.wire.environment import (
+from agentd.wire.environment_messages import (
     FREQUENT,
     MAX_ENVIRONMENT_BYTES,
     MAX_REASONS,

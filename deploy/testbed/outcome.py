@@ -27,7 +27,7 @@ from agentd.run.regret import NO_REWARD, NOT_PULLED
 from agentd.run.scenario import Scenario
 from agentd.run.spec import DELTA, Outcome
 from agentd.run.summary import summarise
-from agentd.wire.environment import MICRO, Report
+from agentd.wire.environment_messages import MICRO, Report
 from deploy.plan.plan import state_name
 from deploy.testbed.supervisor import Ending
 

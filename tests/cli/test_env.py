@@ -19,7 +19,7 @@ from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import Store
 from agentd.errors import SettingsError
 from agentd.run.arms import Arms
-from agentd.wire.environment import MAX_COUNT, Pull, Report
+from agentd.wire.environment_messages import MAX_COUNT, Pull, Report
 
 NOTHING = dict.fromkeys(("arms", "random_arms", "arm_range", "reward", "bounds", "seed", "agents", "rounds", "run_dir"))
 

@@ -18,7 +18,7 @@ from agentd.environment.run_terms import RunTerms
 from agentd.environment.shared_bandit import Counted, SharedBandit
 from agentd.errors import AgentdError, ConfigurationError
 from agentd.run.arms import Arms, uniforms
-from agentd.wire.environment import Pull, Reward
+from agentd.wire.environment_messages import Pull, Reward
 
 RUN = bytes.fromhex("00112233445566ff")
 ARMS = Arms.fixed((0.9, 0.5))

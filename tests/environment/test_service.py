@@ -33,7 +33,7 @@ from agentd.environment.store import Store, read_terms, replace_file
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
 from agentd.run.arms import Arms
 from agentd.wire.codec import decode_environment, encode_environment
-from agentd.wire.environment import (
+from agentd.wire.environment_messages import (
     MAX_COUNT,
     EnvironmentMessage,
     Hello,

@@ -15,7 +15,7 @@ from agentd.environment.shared_bandit import GATE_S, Dealer, SharedBandit
 from agentd.errors import SettingsError
 from agentd.run.arms import Arms, uniforms
 from agentd.run.regret import NO_REWARD, NOT_PULLED, group_regret
-from agentd.wire.environment import (
+from agentd.wire.environment_messages import (
     Hello,
     Noted,
     Ping,

@@ -16,7 +16,7 @@ from loopback import free_address
 
 from agentd.run.arms import Arms, uniforms
 from agentd.wire.codec import decode_environment, encode_environment
-from agentd.wire.environment import Hello, Noted, Ping, Pong, Pull, Refused, Report, Reward, Welcome
+from agentd.wire.environment_messages import Hello, Noted, Ping, Pong, Pull, Refused, Report, Reward, Welcome
 
 pytestmark = pytest.mark.system
 

@@ -14,7 +14,7 @@ from hostile_neighbour import HostileNeighbour
 from loopback import Peer, events, free_address, rss_mb
 from loopback_fixtures import Context
 
-from agentd.wire.environment import MAX_COUNT
+from agentd.wire.environment_messages import MAX_COUNT
 from agentd.wire.frame import MAX_ROUND, Reason
 from agentd.wire.topics import FRAME_TOPIC
 

@@ -14,7 +14,7 @@ from agentd.core.bodies import KINDS, RELEASED, SAMPLE, SEALED, TOTALS
 from agentd.core.message import MAX_ARMS, Batch
 from agentd.errors import PeerError
 from agentd.wire.codec import decode_environment, decode_frame, decode_frames, encode_environment, encode_frame
-from agentd.wire.environment import Hello, Noted, Ping, Pong, Pull, Refusal, Refused, Report, Reward, Welcome
+from agentd.wire.environment_messages import Hello, Noted, Ping, Pong, Pull, Refusal, Refused, Report, Reward, Welcome
 from agentd.wire.frame import GOODBYE, GREETING, Frame
 from agentd.wire.size import encoded_bytes
 

@@ -37,7 +37,7 @@ from agentd.shell.drive import Reporter, drive_free
 from agentd.shell.state_journal import StateJournal
 from agentd.shell.state_keeper import StateKeeper, require_up_to_date, whose
 from agentd.shell.state_reader import inspect
-from agentd.wire.environment import Welcome
+from agentd.wire.environment_messages import Welcome
 
 EDGES = (
     "before the intent",

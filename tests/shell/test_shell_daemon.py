@@ -19,7 +19,7 @@ from agentd.settings import AgentSettings
 from agentd.shell.daemon import _report, agent_of
 from agentd.shell.noise import noise_of
 from agentd.wire.codec import encode_environment
-from agentd.wire.environment import EnvironmentMessage, Pull, Refusal, Refused, Report, Welcome
+from agentd.wire.environment_messages import EnvironmentMessage, Pull, Refusal, Refused, Report, Welcome
 
 
 def settings(**changes: object) -> AgentSettings:

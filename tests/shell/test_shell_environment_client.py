@@ -14,7 +14,7 @@ from structlog.typing import FilteringBoundLogger
 
 from agentd.errors import AgentdError, ConfigurationError, EnvironmentUnreachable
 from agentd.shell.environment_client import EnvironmentClient, RunOver
-from agentd.wire.environment import (
+from agentd.wire.environment_messages import (
     EnvironmentMessage,
     Hello,
     Noted,

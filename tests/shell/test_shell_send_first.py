@@ -26,7 +26,7 @@ from agentd.settings import AgentSettings
 from agentd.shell.drive import Reporter, drive_free, drive_lockstep
 from agentd.shell.state_keeper import StateKeeper
 from agentd.shell.state_reader import inspect
-from agentd.wire.environment import Welcome
+from agentd.wire.environment_messages import Welcome
 
 ROOT = Path(__file__).parent.parent.parent
 ARMS = 3

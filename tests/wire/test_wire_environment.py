@@ -7,7 +7,7 @@ import wire_samples
 
 from agentd.errors import PeerError
 from agentd.wire.codec import decode_environment, encode_environment
-from agentd.wire.environment import (
+from agentd.wire.environment_messages import (
     MAX_ENVIRONMENT_BYTES,
     EnvironmentMessage,
     Hello,

@@ -14,7 +14,7 @@ from evidence import cpu_s_of
 
 from agentd.errors import PeerError
 from agentd.wire.codec import decode_environment, decode_frame, decode_frames, encode_environment, encode_frame
-from agentd.wire.environment import MAX_ENVIRONMENT_BYTES
+from agentd.wire.environment_messages import MAX_ENVIRONMENT_BYTES
 from agentd.wire.frame import MAX_FRAME_BYTES, Frame, Reason
 
 FRAMES = 100_000

@@ -10,7 +10,7 @@ import wire_samples
 from agentd.core.bodies import KINDS
 from agentd.core.message import MAX_AGENT_ID, MAX_ARMS
 from agentd.wire.codec import encode_environment, encode_frame
-from agentd.wire.environment import Refusal
+from agentd.wire.environment_messages import Refusal
 from agentd.wire.frame import MAX_BATCHES, MAX_FRAME_BYTES, MAX_MESSAGES, Reason
 from agentd.wire.layout import HEAD_BYTES, body_bytes
 from agentd.wire.topics import FRAME_TOPIC

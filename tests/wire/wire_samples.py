@@ -7,7 +7,7 @@ import numpy as np
 from agentd.core.bodies import RELEASED, SAMPLE, SEALED, TOTALS, Kind
 from agentd.core.bodies.cumulative import Cumulative
 from agentd.core.message import Batch, Message, batch_of
-from agentd.wire.environment import (
+from agentd.wire.environment_messages import (
     EnvironmentMessage,
     Hello,
     Noted,

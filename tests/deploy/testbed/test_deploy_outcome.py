@@ -22,7 +22,7 @@ from agentd.run.spec import Outcome
 from agentd.settings import TestbedSettings
 from agentd.simulate.engine import run_vector
 from agentd.simulate.network import run_agents
-from agentd.wire.environment import Pull, Report
+from agentd.wire.environment_messages import Pull, Report
 from deploy.testbed.lifecycle import Lost
 from deploy.testbed.outcome import charge, collect, read_reports, rescue_pulls, write_summary
 from deploy.testbed.supervisor import Ending
