@@ -6,6 +6,7 @@ import ast
 import importlib
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -129,6 +130,24 @@ def test_the_core_draws_nothing_from_numpys_global_generator() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute) and ast.unparse(node).startswith("np.random."):
                 assert node.attr in {"Generator", "Philox"}, f"{module_of(path)} uses np.random.{node.attr}"
+
+
+SHARED_NAMES = {
+    "agent_control": "how agents are paused and killed, once per kind of process",
+    "runtime": "the runtime that is always there, and what a runtime is",
+    "sealed": "the algorithm, and the body that it says",
+}
+"""The names that several modules have, and why."""
+
+
+def test_no_two_modules_share_a_name_for_different_things() -> None:
+    """A verb may be named after what it shows; so the command line counts only among itself."""
+    modules = [path for path in SOURCES if path.stem not in {"__init__", "__main__"}]
+    for verbs in (True, False):
+        names = Counter(path.stem for path in modules if ("cli" in path.parts) == verbs)
+        shared = {name for name, count in names.items() if count > 1}
+        assert shared - SHARED_NAMES.keys() == set(), "give each its own name, or say why it is one thing"
+    assert {path.stem for path in modules} >= SHARED_NAMES.keys()
 
 
 def test_every_package_is_installed() -> None:
