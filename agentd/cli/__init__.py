@@ -32,7 +32,7 @@ VERBS = {
     "env": ("agentd.cli.env:env", "Serve the shared bandit."),
     "experiment": ("agentd.cli.experiment:experiment", "Reproduce the paper's figures."),
     "health": ("agentd.cli.health:health", "Tell whether an agent or an environment is well."),
-    "image": ("deploy.containers.image:image", "Build the container image."),
+    "image": ("agentd.cli.testbed.image:image", "Build the container image."),
     "ledger": ("agentd.cli.ledger:ledger", "Show what an agent has spent, from its state on disk."),
     "logs": ("agentd.cli.testbed.testbed:logs", "Show what the agents of a testbed logged."),
     "manifests": ("agentd.cli.testbed.manifests:manifests", "Write a testbed down for Kubernetes."),

@@ -10,6 +10,7 @@ import click.testing
 import pytest
 
 from agentd.cli import main
+from agentd.cli.testbed import image as verbs
 from agentd.errors import ConfigurationError, ToolMissing
 from deploy.containers import base_image, docker, image, wheelhouse
 from deploy.containers.base_image import is_kept, pack
@@ -147,7 +148,7 @@ def test_the_build_context_lets_in_only_what_the_image_is_made_of() -> None:
 
 
 def test_building_says_in_its_help_what_it_needs() -> None:
-    said = click.testing.CliRunner().invoke(image.image, ["build", "--help"]).output
+    said = click.testing.CliRunner().invoke(verbs.image, ["build", "--help"]).output
     assert "--offline" in said
     assert "debootstrap" in said
 
