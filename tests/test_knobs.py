@@ -116,11 +116,11 @@ class Ends:
         found: list[AgentSettings] = []
 
         def stop(prepared: Any, _shown: Any) -> None:
-            prepared.reservation.release()
+            prepared.release()
             found.append(prepared.plan.agents[0])
             raise click.exceptions.Exit(0)
 
-        self._monkeypatch.setattr("deploy.cli.testbed.carry_out", stop)
+        self._monkeypatch.setattr("agentd.cli.testbed.testbed.carry_out", stop)
         place = self.new_place()
         self.run("up", "--run-dir", str(place), *args, env=env)
         plan = json.loads((place / "plan.json").read_text(encoding="utf-8"))
