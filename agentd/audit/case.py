@@ -45,7 +45,6 @@ class Case:
 
     @property
     def name(self) -> str:
-        """In a few words."""
         parts = [self.algorithm, f"K = {self.arms}", f"ε = {self.epsilon:g}"]
         parts.append("adversary" if self.adversary else "no adversary")
         if self.restart:

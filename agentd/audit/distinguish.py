@@ -39,7 +39,6 @@ class Event:
     """The side on which it is to be more frequent."""
 
     def holds(self, table: Table) -> NDArray[np.bool_]:
-        """Of which runs it is true."""
         numbers = table[:, self.column]
         if self.relation == "is":
             return np.asarray(numbers == self.threshold)

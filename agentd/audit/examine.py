@@ -69,7 +69,6 @@ class Verdict:
         return max((finding.epsilon for finding in self.findings), default=0.0)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values for a script."""
         return {
             **asdict(self),
             "verdict": "violated" if self.violated else "holds",
@@ -148,7 +147,6 @@ class Workers:
         self._pool = pool
 
     def carry_out(self, todo: list[Block]) -> Iterator[Done]:
-        """Each block as it is done."""
         if self._pool is None:
             yield from map(work, todo)
             return

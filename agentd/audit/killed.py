@@ -30,7 +30,6 @@ class Pipe:
         self._file = file
 
     def tell(self, what: bytes, number: int, value: float = 0.0, data: bytes = b"") -> None:
-        """One thing, at once."""
         os.write(self._file, _HEADER.pack(what, number, value) + data)
 
 

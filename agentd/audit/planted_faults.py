@@ -40,7 +40,6 @@ class NoNoise:
     """No noise at all."""
 
     def draw(self, arm: int, scale: int) -> int:  # noqa: ARG002
-        """Zero."""
         return 0
 
 
@@ -48,7 +47,6 @@ class HalfNoise(ExactLaplace):
     """Exact noise of half the scale."""
 
     def draw(self, arm: int, scale: int) -> int:
-        """Too little."""
         return super().draw(arm, max(1, scale // 2))
 
 
@@ -58,7 +56,6 @@ class ReusedNoise(ExactLaplace):
     _drawn: int | None = None
 
     def draw(self, arm: int, scale: int) -> int:
-        """The same as ever."""
         if self._drawn is None:
             self._drawn = super().draw(arm, scale)
         return self._drawn

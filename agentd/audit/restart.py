@@ -66,7 +66,6 @@ class Reaper:
             self.kill()
 
     def kill(self) -> None:
-        """Drop the process."""
         raise Killed
 
 

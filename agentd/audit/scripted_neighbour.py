@@ -48,11 +48,9 @@ class Quiet:
     """A neighbour that only listens."""
 
     def greet(self) -> list[bytes]:
-        """Nothing."""
         return []
 
     def answer(self, heard: bytes) -> list[bytes]:  # noqa: ARG002
-        """Nothing."""
         return []
 
 

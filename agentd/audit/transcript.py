@@ -63,7 +63,6 @@ class Stage:
         return reward_of(self.case, self._side, trial)
 
     def publish(self, agent: Agent, batches: Iterable[Batch]) -> None:
-        """Put a frame on the wire."""
         self._sequence += 1
         head = (RUN, TARGET, agent.incarnation, self._sequence, agent.trial, 0)
         self.hear(encode_frame(Frame(*head, tuple(batches), self.case.arms)))
@@ -79,7 +78,6 @@ class Stage:
         self._inbox = self._neighbour.greet()
 
     def transcript(self, agent: Agent, twin: Noise) -> Transcript:
-        """What was seen up to now."""
         ledger = agent.policy.ledger
         arms = [self.pulled[trial] for trial in sorted(self.pulled)]
         return Transcript(self.frames, arms, twin, ledger.epsilon_one_reward() if ledger else 0.0)

@@ -46,7 +46,6 @@ class Watch:
             return
 
     def between(self, rounds: tuple[int, int]) -> Cost:
-        """The cost of some rounds."""
         if not self.at.keys() >= set(rounds):
             raise AgentdError("this machine was too busy to be looked at in time; measure again when it is idle")
         first, last = (self.at[trial] for trial in rounds)

@@ -79,7 +79,6 @@ class Memory:
         self._each: list[tuple[float, float]] = []
 
     def __call__(self, place: Path) -> None:
-        """Look whether it is time."""
         if self._each:
             return
         try:

@@ -51,7 +51,6 @@ class LazyGroup(click.Group):
     """A group that imports a verb when it is called, and takes flags without a verb for the agent's."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """All verbs."""
         return sorted(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002

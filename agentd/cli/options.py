@@ -28,7 +28,6 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]
     name = "NUMBERS"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
-        """Read them."""
         if isinstance(value, tuple):
             return value
         try:
@@ -43,7 +42,6 @@ class Range(Numbers):
     name = "LOW,HIGH"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
-        """Read them."""
         numbers = super().convert(value, param, ctx)
         if len(numbers) != 2:
             self.fail(f"{value!r} is not a range like 0.3,0.7", param, ctx)
@@ -56,7 +54,6 @@ class Assignments(click.ParamType):  # type: ignore[type-arg]
     name = "AGENT=NAME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, str]:
-        """Read it."""
         if isinstance(value, tuple):
             return value
         agent, found, name = str(value).partition("=")
@@ -71,7 +68,6 @@ class Peers(click.ParamType):  # type: ignore[type-arg]
     name = "ID=ADDRESS,…"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[int, str]:
-        """Read it."""
         if isinstance(value, dict):
             return {int(peer): str(address) for peer, address in value.items()}
         peers: dict[int, str] = {}

@@ -38,7 +38,6 @@ class Shape:
 
     @property
     def usage(self) -> str:
-        """How it is typed."""
         return self.name if self.value is None else f"{self.name}[:{self.letter}]"
 
 

@@ -73,11 +73,11 @@ class Packed(Protocol):
     """How many integers each body holds."""
 
     def take(self, which: NDArray[np.intp]) -> Columns | Packed:
-        """Some of them."""
+        """Those of some messages."""
         ...
 
     def unpack(self) -> Cells:
-        """The integers."""
+        """The integers they hold, field by field."""
         ...
 
 
@@ -92,11 +92,9 @@ class Single:
         self.width = len(numbers)
 
     def take(self, which: NDArray[np.intp]) -> Columns:
-        """The body, so many times."""
         return np.array([self.numbers], dtype=np.int64)[which]
 
     def unpack(self) -> Cells:
-        """The integers."""
         return cells_of(self._kind, np.array([self.numbers], dtype=np.int64))
 
 
@@ -110,11 +108,9 @@ class Pile:
         self.width = pieces[0].width
 
     def take(self, which: NDArray[np.intp]) -> Columns:
-        """Some of them."""
         return np.concatenate([piece.body for piece in self.pieces])[which]
 
     def unpack(self) -> Cells:
-        """The integers."""
         return np.concatenate([piece.cells for piece in self.pieces], axis=2)
 
 
@@ -161,7 +157,6 @@ class Batch:
 
     @property
     def cells(self) -> Cells:
-        """The same, taken apart."""
         if self._cells is None:
             self._cells = cells_of(self.kind, self.body) if self._packed is None else self._packed.unpack()
         return self._cells

@@ -70,7 +70,6 @@ class PullJournal:
 
     @property
     def size(self) -> int:
-        """Bytes in the file."""
         return os.fstat(self._descriptor).st_size
 
     def begin(self, run: bytes) -> None:

@@ -117,7 +117,6 @@ class SharedBandit:
         self._dealer = Dealer(self.terms.arms, self.terms.seed)
 
     def answer(self, connection: bytes, request: Request, now_s: float) -> Reply:
-        """The reply to one request."""
         if isinstance(request, Ping):
             return Pong()
         seat = self._seat(request.agent)

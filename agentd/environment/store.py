@@ -50,7 +50,6 @@ class Store:
             ) from None
 
     def close(self) -> None:
-        """Let go of it."""
         self._journal.close()
 
     def begin(self, terms: RunTerms) -> None:
@@ -69,7 +68,6 @@ class Store:
         return torn
 
     def record(self, pulls: Sequence[Counted]) -> None:
-        """Write pulls down."""
         self._journal.append(pulls)
 
     def write_reports(self, reports: Iterable[Report]) -> None:

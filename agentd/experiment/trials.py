@@ -109,11 +109,9 @@ class Trials:
         self.diameters = [self.network(trial).diameter for trial in range(setup.trials)]
 
     def network(self, trial: int) -> Network:
-        """The graph of a trial."""
         return self._draw(self.setup.seed + trial)
 
     def arms(self, series: Series, trial: int) -> Arms:
-        """The arms of a trial."""
         source = stream(self.setup.seed + trial, Purpose.ARMS)
         return Arms.random(series.policy.arms, source, *series.arm_range)
 
@@ -131,7 +129,6 @@ class Trials:
         return sorted(units, key=lambda unit: unit.trials[-1])
 
     def specs(self, unit: Unit) -> list[RunSpec]:
-        """The runs of a unit."""
         series, agents = unit.series, self.setup.agents
         return [
             RunSpec(

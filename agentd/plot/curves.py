@@ -51,7 +51,6 @@ class Curve:
 
     @property
     def last(self) -> float:
-        """The value at the last x."""
         return float(self.mean[-1])
 
     def thinned(self) -> Curve:

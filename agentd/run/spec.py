@@ -38,7 +38,6 @@ class Network:
 
     @property
     def diameter(self) -> int:
-        """The largest distance."""
         return int(self.distances.max()) if self.agents else 0
 
 
@@ -59,7 +58,6 @@ class RunSpec:
     """Algorithms of single agents that differ from the rest."""
 
     def algorithm_of(self, agent: int) -> str:
-        """What this agent runs."""
         return self.overrides.get(agent, self.algorithm)
 
 

@@ -51,7 +51,6 @@ class Status:
 
     @property
     def messages(self) -> int:
-        """Messages sent so far."""
         return sum(agent.messages for agent in self.agents)
 
     @property

@@ -74,7 +74,6 @@ class Link:
 
     @property
     def round(self) -> int:
-        """The round we are in."""
         return self.rounds.round
 
     @property

@@ -58,7 +58,6 @@ class LinkFaults:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values for the file."""
         return {
             "cuts": [sides_text(sides) for sides in self.cuts],
             "delay_ms": {str(agent): ms for agent, ms in sorted(self.delay_ms.items())},

@@ -37,7 +37,6 @@ class StateKeeper:
 
     @property
     def saved(self) -> SavedState | None:
-        """What was found on disk."""
         return self._journal.saved if self._journal is not None else None
 
     def join(self, agent: Agent, welcome: Welcome) -> None:
@@ -51,7 +50,6 @@ class StateKeeper:
             self._journal.skip_to(agent.trial)
 
     def choose(self, agent: Agent) -> Intent:
-        """The next pull, noted."""
         intent = agent.choose()
         if self._journal is not None:
             self._journal.intend(intent.trial, intent.arm)

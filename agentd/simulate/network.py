@@ -87,7 +87,6 @@ class InMemoryNetwork:
         return self.finish()
 
     def step(self) -> None:
-        """One round."""
         self.round += 1
         self._strike()
         for agent in self._running():

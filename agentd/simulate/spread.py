@@ -37,7 +37,6 @@ class Packing:
         self._unit = float(1 << self.bits)
 
     def pack(self, count: Ints | int, total: Ints) -> Floats:
-        """Both in one."""
         packed: Floats = np.asarray(count * self._unit + total, dtype=np.float64)
         return packed
 

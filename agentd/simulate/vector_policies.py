@@ -97,7 +97,7 @@ def ucb_index(sums: Floats, counts: Floats, trial: int) -> Floats:
 
 
 class Alone:
-    """ucb1."""
+    """ucb1: every agent learns from its own rewards only."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -110,13 +110,12 @@ class Alone:
         return best_of(ucb_index(self._sums, self._counts, trial))
 
     def observe(self, trial: int, arm: Ints, place: Ints, reward: Ints, told: Ints) -> None:  # noqa: ARG002
-        """Count."""
         self._sums.ravel()[place] += reward
         self._counts.ravel()[place] += 1.0
 
 
 class AlonePrivate:
-    """dp-ucb-int."""
+    """dp-ucb-int: every agent by itself, from noised sums."""
 
     def __init__(self, layout: Layout) -> None:
         policy = layout.specs[0].policy
@@ -166,7 +165,6 @@ class Together:
         return UNIT, 1
 
     def warm_up(self) -> int:
-        """Rounds of round robin."""
         return self._layout.arms
 
     def choose(self, trial: int) -> Ints:
@@ -228,7 +226,6 @@ class TogetherPrivate(Together):
         return gap * UNIT + 2 * LARGEST_NOISE * int(self._scale[-1]), gap
 
     def warm_up(self) -> int:
-        """Rounds of round robin."""
         return self._warm_up
 
     def released_pulls(self) -> Ints:

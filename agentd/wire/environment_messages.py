@@ -106,7 +106,7 @@ class Ping:
 
 @dataclass(frozen=True, slots=True)
 class Pong:
-    """Yes."""
+    """The answer to a ping: the service is there."""
 
 
 @dataclass(frozen=True, slots=True)

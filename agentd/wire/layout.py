@@ -120,15 +120,12 @@ class PackedBodies:
         return cls(layout, np.frombuffer(raw, _body_type(layout.kind, arms)), layout.kind.width(arms))
 
     def take(self, which: NDArray[np.intp]) -> PackedBodies:
-        """Some of them."""
         return PackedBodies(self.layout, self._rows.take(which), self.width)
 
     def tobytes(self) -> bytes:
-        """The bytes themselves."""
         return self._rows.tobytes()
 
     def unpack(self) -> Cells:
-        """Their cells as integers."""
         records = np.frombuffer(self._rows.tobytes(), self.layout.cell)  # a view would be checked at length
         return _read_cells(self.layout, records.reshape(len(self._rows), self.width // len(self.layout.names)))
 

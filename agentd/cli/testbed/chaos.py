@@ -28,7 +28,6 @@ class Duration(click.ParamType):  # type: ignore[type-arg]
     name = "TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read it, as seconds."""
         if isinstance(value, float):
             return value
         found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h|)", str(value))
@@ -44,7 +43,6 @@ class Agents(click.ParamType):  # type: ignore[type-arg]
     name = "AGENTS"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Side:
-        """Read them."""
         try:
             return value if isinstance(value, frozenset) else parse_agents(str(value))
         except ValueError as fault:
@@ -57,7 +55,6 @@ class Cut(click.ParamType):  # type: ignore[type-arg]
     name = "CUT"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Side, ...]:
-        """Read it."""
         try:
             return value if isinstance(value, tuple) else parse_sides(str(value))
         except ValueError as fault:

@@ -53,7 +53,6 @@ class Half:
 
     @property
     def regret(self) -> float:
-        """Its group regret."""
         return float(self.summary["group_regret"])
 
 

@@ -9,7 +9,7 @@ from agentd.core.terms import Terms
 
 
 class _Sample(Kind):
-    """Each stands for itself."""
+    """One pull and its reward; no message says anything about another."""
 
     tag = 3
     name = "SAMPLE"
@@ -22,7 +22,6 @@ class _Sample(Kind):
         return verdict
 
     def bend(self, body: Columns, lie: Lie) -> None:
-        """Another reward."""
         body[:, 1] = lie(body[:, 1])
 
 

@@ -136,7 +136,6 @@ class Noiseless:
     ledger = None
 
     def due(self, trial: int, arm: int) -> Release | None:  # noqa: ARG002
-        """Nothing."""
         return None
 
 
@@ -144,11 +143,10 @@ class Silent:
     """The part of a policy that plays alone: it tells nothing, learns nothing, forgets nothing."""
 
     def body(self) -> tuple[Kind, list[int]] | None:
-        """Nothing."""
         return None
 
     def learn(self, news: News) -> None:
         """Ignore what others say; the agent still relays it."""
 
     def forget(self, rows: Columns, held: Held) -> None:
-        """Nothing is held."""
+        """Nothing that others said was ever held."""

@@ -54,11 +54,9 @@ class ByzantineUcb(Noiseless):
         self._last = [intent.arm, told]
 
     def body(self) -> tuple[Kind, list[int]]:
-        """The newest sample."""
         return SAMPLE, self._last
 
     def learn(self, news: News) -> None:
-        """Count samples of others."""
         batch = news.batch
         if batch.kind is SAMPLE:
             halves = (batch.origin + batch.trial) & 1

@@ -34,7 +34,6 @@ class CoopUcb(Noiseless):
         self._told[arm] += told
 
     def body(self) -> tuple[Kind, list[int]]:
-        """All pulls and sums so far."""
         return TOTALS, [number for pair in zip(self._counts, self._told, strict=True) for number in pair]
 
     def learn(self, news: News) -> None:

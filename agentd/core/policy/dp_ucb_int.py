@@ -68,7 +68,6 @@ class DpUcbInt(Silent):
         return kept_rows(self, _KEPT)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Take back a snapshot."""
         take_rows(self, _KEPT, snapshot)
 
     def _release(self, release: Release) -> Released:

@@ -18,6 +18,5 @@ class Ucb1(Silent, Noiseless):
         return best_arm(self._sums, self._counts, trial)
 
     def observe(self, intent: Intent, reward: int, told: int) -> None:  # noqa: ARG002
-        """Count the reward."""
         self._counts[intent.arm] += 1
         self._sums[intent.arm] += reward

@@ -139,7 +139,6 @@ class Ledger:
 
     @property
     def arms(self) -> list[int]:
-        """The arms with a release."""
         return sorted(self._arms)
 
     def releases(self, arm: int | None = None) -> int:
