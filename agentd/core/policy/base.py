@@ -116,7 +116,7 @@ class Restorable(Protocol):
         ...
 
 
-def kept_rows(policy: object, names: Sequence[str]) -> Snapshot:
+def saved_rows(policy: object, names: Sequence[str]) -> Snapshot:
     """The rows of integers that a policy keeps in attributes of these names."""
     return {name: list(getattr(policy, f"_{name}")) for name in names}
 

@@ -14,7 +14,7 @@ from agentd.core.policy.base import (
     Released,
     Silent,
     Snapshot,
-    kept_rows,
+    saved_rows,
     take_rows,
     widened_log,
 )
@@ -65,7 +65,7 @@ class DpUcbInt(Silent):
 
     def snapshot(self) -> Snapshot:
         """Own counts and sums, raw and released."""
-        return kept_rows(self, _KEPT)
+        return saved_rows(self, _KEPT)
 
     def restore(self, snapshot: Snapshot) -> None:
         take_rows(self, _KEPT, snapshot)

@@ -19,7 +19,7 @@ import numpy as np
 
 from agentd.core.bodies import RELEASED, Kind
 from agentd.core.message import Cells, Columns, Held, News
-from agentd.core.policy.base import Intent, Released, Snapshot, best_arm, kept_rows, take_rows
+from agentd.core.policy.base import Intent, Released, Snapshot, best_arm, saved_rows, take_rows
 from agentd.core.policy.knobs import PolicySettings
 from agentd.core.policy.pool import Pool
 from agentd.core.privacy.laplace import Noise
@@ -103,7 +103,7 @@ class PrivateUcb:
 
     def snapshot(self) -> Snapshot:
         """Own counts and sums, raw and released."""
-        return kept_rows(self, _KEPT)
+        return saved_rows(self, _KEPT)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Take back a snapshot; what others said comes again by itself."""
