@@ -37,8 +37,8 @@ ALLOWED = {
         "agentd.errors",
         "agentd.interrupts",
         "agentd.settings",
-        "agentd.shell.state_journal",
-        "agentd.shell.state_keeper",
+        "agentd.shell.state.journal",
+        "agentd.shell.state.keeper",
     },
     "agentd.simulate": {
         "agentd.core",

@@ -30,7 +30,9 @@ TOO_HEAVY = {
     *("deploy", "joblib", "matplotlib", "networkx", "opendp", "pandas", "pydantic", "rich", "scipy", "topology"),
     *("multiprocessing", "pygments", "pytest"),
 }
-NOT_AN_AGENTS = ("agentd.simulate", "agentd.bench", "agentd.audit", "agentd.environment", "agentd.cli")
+NOT_AN_AGENTS = tuple(
+    f"agentd.{name}" for name in ("audit", "bench", "cli", "environment", "experiment", "plot", "run", "simulate")
+)
 
 
 def measured(*modules: str) -> dict[str, Any]:
@@ -74,3 +76,17 @@ def test_its_command_line_imports_nothing_of_it_either() -> None:
     modules = measured("agentd.cli", "agentd.cli.agent", "agentd.shell.daemon")["modules"]
     assert "click" in modules
     assert not TOO_HEAVY & set(modules)
+
+
+@pytest.mark.system
+def test_an_environment_imports_no_plots_before_it_draws_one() -> None:
+    found = measured("agentd.environment.service")
+    assert not TOO_HEAVY & set(found["modules"])
+    assert not [name for name in found["ours"] if name.startswith(("agentd.plot", "agentd.simulate", "agentd.cli"))]
+
+
+@pytest.mark.system
+def test_a_health_check_imports_neither_logs_nor_sockets_nor_numbers() -> None:
+    modules = set(measured("agentd.cli", "agentd.cli.health")["modules"])
+    assert "click" in modules
+    assert not modules & (TOO_HEAVY | {"asyncio", "numpy", "sqlite3", "structlog", "zmq"})

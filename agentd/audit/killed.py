@@ -17,7 +17,7 @@ from agentd.audit.planted_faults import noise_of
 from agentd.audit.restart import DeadlyJournal, Reaper, deaths, live, settings_of
 from agentd.audit.transcript import Stage, Transcript
 from agentd.core.privacy.laplace import Noise
-from agentd.shell.state_keeper import whose
+from agentd.shell.state.keeper import whose
 
 _HEADER = struct.Struct("<cId")
 _PULL, _FRAME, _DYING, _DONE = b"p", b"f", b"k", b"d"

@@ -29,8 +29,8 @@ from agentd.audit.transcript import Stage, Transcript, make_agent
 from agentd.core.agent import Agent, Turn
 from agentd.core.privacy.laplace import Noise
 from agentd.settings import AgentSettings
-from agentd.shell.state_journal import StateJournal
-from agentd.shell.state_keeper import StateKeeper, require_up_to_date, whose
+from agentd.shell.state.journal import StateJournal
+from agentd.shell.state.keeper import StateKeeper, require_up_to_date, whose
 from agentd.wire.environment_messages import Welcome
 
 EDGES = (

@@ -55,7 +55,7 @@ def _agents(place: Path) -> list[Path]:
 
 
 def _report(place: Path, delta: float, *, tight: bool) -> dict[str, Any]:
-    from agentd.shell.state_reader import inspect, ledger_of
+    from agentd.shell.state.reader import inspect, ledger_of
 
     saved = inspect(place)
     about, spent = saved.about, ledger_of(saved)
@@ -107,7 +107,7 @@ def _paper_bound(saved: SavedState, delta: float) -> float | None:
 
 
 def _verify(report: dict[str, Any], place: Path) -> None:
-    from agentd.shell.state_reader import inspect
+    from agentd.shell.state.reader import inspect
 
     scales = _scales(inspect(place))
     for entry in report["per_arm"]:

@@ -10,8 +10,6 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from structlog.typing import FilteringBoundLogger
-
 from agentd.environment.live_status import Speed, Tallies, status_of
 from agentd.environment.log_throttle import LogThrottle
 from agentd.environment.router import Router
@@ -19,6 +17,7 @@ from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import Store
 from agentd.errors import PeerError
 from agentd.run.status import Status
+from agentd.shell.json_log import Log
 from agentd.wire.codec import decode_environment, encode_environment
 from agentd.wire.environment_messages import Hello, Ping, Pull, Refusal, Refused, Reply, Report, Request
 from agentd.wire.frame import VERSION, Reason
@@ -40,7 +39,7 @@ class Ending:
 class RequestServer:
     """Carries requests to the bandit and its replies back."""
 
-    def __init__(self, bandit: SharedBandit, router: Router, store: Store | None, log: FilteringBoundLogger) -> None:
+    def __init__(self, bandit: SharedBandit, router: Router, store: Store | None, log: Log) -> None:
         self.bandit = bandit
         self.tallies = Tallies()
         self._router = router

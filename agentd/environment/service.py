@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import zmq
-from structlog.typing import FilteringBoundLogger
 
 from agentd.environment.request_server import Ending, RequestServer
 from agentd.environment.router import Router
@@ -26,7 +25,7 @@ from agentd.environment.store import Store, read_terms
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
 from agentd.run.arms import Arms
 from agentd.shell.health import BEAT_EVERY_S, Health
-from agentd.shell.json_log import open_log
+from agentd.shell.json_log import Log, open_log
 from agentd.wire.frame import RUN_BYTES
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -105,7 +104,7 @@ def run_environment(
 
 
 def open_bandit(
-    settings: EnvironmentSettings, store: Store | None, reachable: Callable[[bytes], bool], log: FilteringBoundLogger
+    settings: EnvironmentSettings, store: Store | None, reachable: Callable[[bytes], bool], log: Log
 ) -> SharedBandit:
     """The bandit of a new run, or of the run that the directory holds, with all that it knew."""
     stored = read_terms(store.path) if store is not None else None
@@ -180,7 +179,7 @@ def _contradictions(settings: EnvironmentSettings, stored: RunTerms) -> Iterator
         yield f"its rounds are {stored.rounds or 'without end'}, not {settings.rounds}"
 
 
-def _allow_files(agents: int | None, log: FilteringBoundLogger) -> None:
+def _allow_files(agents: int | None, log: Log) -> None:
     """Raise the limit of open files as far as needed: one per agent."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = (agents or 1024) + _SPARE_FILES

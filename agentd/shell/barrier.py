@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from structlog.typing import FilteringBoundLogger
-
 from agentd.core.rounds import Neighbour, Rounds, Standing
 from agentd.errors import ConfigurationError, LinkError, PeerError
+from agentd.shell.json_log import Log
 from agentd.shell.transport import Line, Transport
 from agentd.wire.codec import decode_frame
 from agentd.wire.frame import Frame
@@ -37,7 +36,7 @@ class Barrier:
         own: int,
         run: bytes,
         answer: Callable[[], None],
-        log: FilteringBoundLogger,
+        log: Log,
     ) -> None:
         self._transport = transport
         self._rounds = rounds

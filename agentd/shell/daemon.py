@@ -16,7 +16,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import zmq
-from structlog.typing import FilteringBoundLogger
 
 from agentd.core.agent import Agent
 from agentd.core.assembly import assemble, seeded_liar
@@ -30,10 +29,10 @@ from agentd.settings import AgentSettings
 from agentd.shell.drive import Reporter, drive_free, drive_lockstep
 from agentd.shell.environment_client import EnvironmentClient, RunOver
 from agentd.shell.health import PATIENCE, Health
-from agentd.shell.json_log import open_log
+from agentd.shell.json_log import Log, open_log
 from agentd.shell.link import Link
 from agentd.shell.noise import noise_of
-from agentd.shell.state_keeper import StateKeeper, require_up_to_date
+from agentd.shell.state.keeper import StateKeeper, require_up_to_date
 from agentd.shell.transport import ZmqTransport
 from agentd.wire.environment_messages import MAX_COUNT, MAX_REASON_CHARS, MAX_REASONS, MICRO, Report, Welcome
 
@@ -87,7 +86,7 @@ async def _attend(
     settings: AgentSettings,
     context: zmq.Context[zmq.Socket[bytes]],
     bandit: EnvironmentClient,
-    log: FilteringBoundLogger,
+    log: Log,
     stop: asyncio.Event,
     *,
     health: Health,
@@ -104,7 +103,7 @@ async def _attend_with_state(
     settings: AgentSettings,
     context: zmq.Context[zmq.Socket[bytes]],
     bandit: EnvironmentClient,
-    log: FilteringBoundLogger,
+    log: Log,
     stop: asyncio.Event,
     *,
     health: Health,
@@ -143,9 +142,7 @@ async def _attend_with_state(
         link.close()
 
 
-def _watch_for_faults(
-    settings: AgentSettings, transport: ZmqTransport, link: Link, log: FilteringBoundLogger
-) -> FaultWatch | None:
+def _watch_for_faults(settings: AgentSettings, transport: ZmqTransport, link: Link, log: Log) -> FaultWatch | None:
     """Let an operator inject faults, where the settings say from which file."""
     if settings.faults_file is None:
         return None
@@ -171,7 +168,7 @@ async def _take_part(
     keeper: StateKeeper,
     horizon: int,
     stop: asyncio.Event,
-    log: FilteringBoundLogger,
+    log: Log,
     health: Health,
 ) -> None:
     def report() -> None:
@@ -199,7 +196,7 @@ async def _take_part(
         raise
 
 
-async def _say_last(bandit: EnvironmentClient, report: Report, log: FilteringBoundLogger) -> None:
+async def _say_last(bandit: EnvironmentClient, report: Report, log: Log) -> None:
     try:
         await bandit.last_report(report, LAST_REPORT_S)
     except AgentdError as fault:  # silent, or refused: the run is over for us either way
@@ -260,7 +257,7 @@ def _dropped(agent: Agent, link: Link) -> Counter[str]:
     return agent.dropped + link.dropped + Counter({"budget": ledger.refused if ledger else 0})
 
 
-def _hear_signals(stop: asyncio.Event, log: FilteringBoundLogger) -> None:
+def _hear_signals(stop: asyncio.Event, log: Log) -> None:
     """The first signal ends the run in order, the second at once."""
 
     def heard(number: signal.Signals) -> None:

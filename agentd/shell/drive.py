@@ -7,12 +7,11 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from structlog.typing import FilteringBoundLogger
-
 from agentd.core.agent import Agent, Turn
 from agentd.core.message import MAX_TRIAL
+from agentd.shell.json_log import Log
 from agentd.shell.link import Link
-from agentd.shell.state_keeper import StateKeeper
+from agentd.shell.state.keeper import StateKeeper
 
 REPORT_EVERY_S = 2.0
 LOG_EVERY_TRIALS = 100
@@ -29,7 +28,7 @@ class Bandit(Protocol):
 class Reporter:
     """Tells how far the agent is, from within the loop, so that reporting needs no task of its own."""
 
-    def __init__(self, report: Callable[[], None], log: FilteringBoundLogger) -> None:
+    def __init__(self, report: Callable[[], None], log: Log) -> None:
         self._report = report
         self._log = log
         self._due = time.monotonic()  # the first round is told at once: a testbed is ready when all have had one

@@ -11,9 +11,9 @@ import math
 import time
 
 import zmq
-from structlog.typing import FilteringBoundLogger
 
 from agentd.errors import AgentdError, ConfigurationError, EnvironmentUnreachable, PeerError
+from agentd.shell.json_log import Log
 from agentd.shell.resolve import Route
 from agentd.shell.sockets import requester
 from agentd.wire.codec import decode_environment, encode_environment
@@ -55,9 +55,7 @@ class RunOver(AgentdError):
 class EnvironmentClient:
     """Pulls arms of a remote environment."""
 
-    def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], address: str, log: FilteringBoundLogger, stop: asyncio.Event
-    ) -> None:
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str, log: Log, stop: asyncio.Event) -> None:
         self._address = address
         self._socket = requester(context, address)
         self._route = Route(self._socket, address)

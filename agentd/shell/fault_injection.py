@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import zmq
-from structlog.typing import FilteringBoundLogger
 
 from agentd.core.chance import Purpose, stream
+from agentd.shell.json_log import Log
 from agentd.shell.link_faults import Disturbance, read_faults
 from agentd.shell.sockets import QUEUE_FRAMES, SLICE_MS
 from agentd.shell.transport import ZmqLine
@@ -89,7 +89,7 @@ class FaultWatch:
         path: str,
         own: int,
         seed: int | None,
-        log: FilteringBoundLogger,
+        log: Log,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.now_s = now_s

@@ -11,9 +11,8 @@ import os
 import time
 from pathlib import Path
 
-from structlog.typing import FilteringBoundLogger
-
 from agentd.files import replacing
+from agentd.shell.json_log import Log
 
 BEAT_EVERY_S = 1.0
 """How often whoever is well says so again, at most."""
@@ -26,7 +25,7 @@ LEAST_FRESH_S = 10.0
 class Health:
     """Tells how a process is; every call is cheap, and without a path does nothing."""
 
-    def __init__(self, path: str | None, *, role: str, number: int | None, log: FilteringBoundLogger) -> None:
+    def __init__(self, path: str | None, *, role: str, number: int | None, log: Log) -> None:
         self._path = Path(path) if path is not None else None
         self._about = {"role": role, "id": number, "pid": os.getpid()}
         self._log = log

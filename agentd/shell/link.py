@@ -17,12 +17,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from structlog.typing import FilteringBoundLogger
-
 from agentd.core.message import Batch
 from agentd.core.rounds import Do, Neighbour, Rounds
 from agentd.errors import PeerError
 from agentd.shell.barrier import Barrier
+from agentd.shell.json_log import Log
 from agentd.shell.transport import Line, Transport
 from agentd.wire.codec import decode_frames, encode_frame
 from agentd.wire.expectation import Expectation, read_expected
@@ -48,7 +47,7 @@ Parts = Sequence[tuple[Neighbour[Frame], bytes]]
 class Link:
     """Publishes an agent's frames and gathers its neighbours', a round at a time."""
 
-    def __init__(self, transport: Transport, *, own: int, log: FilteringBoundLogger, fast_path: bool = True) -> None:
+    def __init__(self, transport: Transport, *, own: int, log: Log, fast_path: bool = True) -> None:
         self._transport = transport
         self._own = own
         self._log = log

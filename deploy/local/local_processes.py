@@ -45,7 +45,7 @@ PRELOADED = (
     "agentd.environment.service",
     "agentd.shell.daemon",
     "agentd.shell.fault_injection",
-    "agentd.shell.state_journal",
+    "agentd.shell.state.journal",
     "deploy.local.children",
     "deploy.local.warm_up",
 )

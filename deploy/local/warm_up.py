@@ -26,7 +26,7 @@ from agentd.core.privacy.laplace import ExactLaplace
 from agentd.core.terms import Terms
 from agentd.errors import PeerError
 from agentd.shell.json_log import open_log
-from agentd.shell.state_journal import StateJournal
+from agentd.shell.state.journal import StateJournal
 from agentd.wire.codec import decode_frames, encode_frame
 from agentd.wire.expectation import Expectation, read_expected
 from agentd.wire.frame import Frame, together

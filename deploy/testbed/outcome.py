@@ -139,7 +139,7 @@ def charge(outcome: Outcome, scenario: Scenario, reports: Sequence[Report]) -> N
 
 def settle(outcome: Outcome, run_dir: Path) -> None:
     """Let the ledgers that agents kept on disk take the place of what was worked out from their pulls."""
-    from agentd.shell.state_reader import DATABASE, inspect, ledger_of  # only a testbed that kept state loads SQLite
+    from agentd.shell.state.reader import DATABASE, inspect, ledger_of  # only a testbed that kept state loads SQLite
 
     spent: dict[int, Ledger] = {}
     for agent in range(outcome.arm.shape[0]):

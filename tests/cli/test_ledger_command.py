@@ -18,8 +18,8 @@ from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import ExactLaplace
 from agentd.core.terms import Terms
 from agentd.settings import AgentSettings
-from agentd.shell.state_journal import StateJournal
-from agentd.shell.state_keeper import whose
+from agentd.shell.state.journal import StateJournal
+from agentd.shell.state.keeper import whose
 
 
 def spend(place: Path, trials: int, **changes: Any) -> StateJournal:

@@ -34,9 +34,9 @@ from agentd.core.privacy.laplace import ExactLaplace
 from agentd.core.terms import Terms
 from agentd.settings import AgentSettings
 from agentd.shell.drive import Reporter, drive_free
-from agentd.shell.state_journal import StateJournal
-from agentd.shell.state_keeper import StateKeeper, require_up_to_date, whose
-from agentd.shell.state_reader import inspect
+from agentd.shell.state.journal import StateJournal
+from agentd.shell.state.keeper import StateKeeper, require_up_to_date, whose
+from agentd.shell.state.reader import inspect
 from agentd.wire.environment_messages import Welcome
 
 EDGES = (

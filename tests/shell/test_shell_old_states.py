@@ -21,9 +21,9 @@ from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import SeededLaplace
 from agentd.core.terms import Terms
 from agentd.settings import AgentSettings
-from agentd.shell.state_journal import StateJournal
-from agentd.shell.state_keeper import whose
-from agentd.shell.state_reader import DATABASE, FORMAT, inspect
+from agentd.shell.state.journal import StateJournal
+from agentd.shell.state.keeper import whose
+from agentd.shell.state.reader import DATABASE, FORMAT, inspect
 
 STATES = Path(__file__).parent / "old_states"
 ALGORITHMS = ("private-ucb", "dp-ucb-int", "sealed")

@@ -24,8 +24,8 @@ from agentd.core.terms import Terms
 from agentd.errors import LedgerInDoubt
 from agentd.settings import AgentSettings
 from agentd.shell.drive import Reporter, drive_free, drive_lockstep
-from agentd.shell.state_keeper import StateKeeper
-from agentd.shell.state_reader import inspect
+from agentd.shell.state.keeper import StateKeeper
+from agentd.shell.state.reader import inspect
 from agentd.wire.environment_messages import Welcome
 
 ROOT = Path(__file__).parent.parent.parent

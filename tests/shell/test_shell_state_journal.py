@@ -23,9 +23,9 @@ from agentd.core.saved_state import resume
 from agentd.core.terms import Terms
 from agentd.errors import LedgerInDoubt, StateUnusable
 from agentd.settings import AgentSettings
-from agentd.shell.state_journal import StateJournal
-from agentd.shell.state_keeper import require_up_to_date, whose
-from agentd.shell.state_reader import DATABASE, inspect
+from agentd.shell.state.journal import StateJournal
+from agentd.shell.state.keeper import require_up_to_date, whose
+from agentd.shell.state.reader import DATABASE, inspect
 
 PRIVATE = ("private-ucb", "dp-ucb-int", "sealed")
 

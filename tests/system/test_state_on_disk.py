@@ -22,8 +22,8 @@ from agentd.core.bodies import SEALED, Kind
 from agentd.core.privacy.sealing import Weighting
 from agentd.core.privacy.series import cost, scale_steps
 from agentd.errors import StateUnusable
-from agentd.shell.state_journal import StateJournal
-from agentd.shell.state_reader import DATABASE, inspect
+from agentd.shell.state.journal import StateJournal
+from agentd.shell.state.reader import DATABASE, inspect
 from agentd.wire.codec import decode_frame
 from agentd.wire.topics import FRAME_TOPIC
 

@@ -4,34 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from structlog.typing import FilteringBoundLogger
-
 from agentd.core.agent import Agent, Turn
 from agentd.core.policy.base import Intent, Restorable
 from agentd.core.saved_state import SavedState
 from agentd.errors import BudgetExhausted, StateUnusable
 from agentd.settings import AgentSettings
+from agentd.shell.json_log import Log
 from agentd.wire.environment_messages import Welcome
 
 if TYPE_CHECKING:  # only an agent that keeps state loads SQLite
-    from agentd.shell.state_journal import StateJournal
+    from agentd.shell.state.journal import StateJournal
 
 
 class StateKeeper:
     """Writes each round down before it is sent, and notices when the budget is spent."""
 
-    def __init__(self, settings: AgentSettings, journal: StateJournal | None, log: FilteringBoundLogger) -> None:
+    def __init__(self, settings: AgentSettings, journal: StateJournal | None, log: Log) -> None:
         self._settings = settings
         self._journal = journal
         self._log = log
         self._said = False
 
     @classmethod
-    def open(cls, settings: AgentSettings, log: FilteringBoundLogger) -> StateKeeper:
+    def open(cls, settings: AgentSettings, log: Log) -> StateKeeper:
         """Take up the state that the settings name, if any."""
         if settings.state is None:
             return cls(settings, None, log)
-        from agentd.shell.state_journal import StateJournal
+        from agentd.shell.state.journal import StateJournal
 
         return cls(settings, StateJournal.open(settings.state, whose(settings)), log)
 

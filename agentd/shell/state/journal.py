@@ -42,7 +42,7 @@ from agentd.core.agent import Turn
 from agentd.core.policy.base import Released
 from agentd.core.saved_state import SavedState
 from agentd.errors import LedgerInDoubt, StateUnusable
-from agentd.shell.state_reader import DATABASE, FORMAT, LOCK, NO_DIGEST, SCHEMA, chained, damaged, read_saved, why
+from agentd.shell.state.reader import DATABASE, FORMAT, LOCK, NO_DIGEST, SCHEMA, chained, damaged, read_saved, why
 
 CACHE_KIB = 64
 """Pages SQLite keeps in memory; the default of 2 MB would be there once per agent, and a journal is hardly read."""
