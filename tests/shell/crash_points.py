@@ -153,6 +153,12 @@ class Wire:
                 self._world.note("sent", message.incarnation, message.trial, *message.body)
         self._reaper.at("after the send")
 
+    def now_s(self) -> float:
+        return 0.0
+
+    async def pause(self, seconds: float, stop: asyncio.Event) -> None:
+        await asyncio.sleep(0)
+
 
 class SendsFirst(StateKeeper):
     """What must not be: the message leaves before it is on disk. With it, the faults counted here do happen."""
