@@ -28,7 +28,7 @@ from agentd.core.policy.knobs import Budget, PolicyKnobs, about, flag_of
 from agentd.core.privacy.laplace import SeededLaplace
 from agentd.settings import AgentSettings, Pace, RunKnobs, Spending, TestbedSettings, as_typed, ordered
 from agentd.shell.daemon import agent_of
-from agentd.wire.environment_messages import Welcome
+from agentd.wire.environment import Welcome
 from deploy.kubernetes.toml_text import agent_toml
 from deploy.plan.arguments import agent_arguments
 
@@ -120,7 +120,9 @@ class Ends:
             found.append(prepared.plan.agents[0])
             raise click.exceptions.Exit(0)
 
-        self._monkeypatch.setattr("agentd.cli.testbed.testbed.carry_out", stop)
+        up = cli.get_command(click.Context(cli), "up")
+        assert up is not None
+        self._monkeypatch.setattr(f"{up.callback.__module__}.carry_out", stop)
         place = self.new_place()
         self.run("up", "--run-dir", str(place), *args, env=env)
         plan = json.loads((place / "plan.json").read_text(encoding="utf-8"))
@@ -316,23 +318,19 @@ def test_a_knob_that_is_forgotten_on_one_way_is_missed_at_its_end(
         look()
 
 
-PLANTED = """    planted: int = knob(3, **within(1, 9), help="Planted by a test.", read_by=())
-    epsilon: float = knob("""
-
-
-@pytest.mark.system
-def test_a_knob_is_one_edit(tmp_path: Path) -> None:
-    """One field more in one file, and every test above finds it at every end."""
+def with_one_more_knob(place: Path, field: str) -> None:
+    """Plant a field in a copy of one file, and let every test above look for it at every end."""
     for package in ("agentd", "deploy", "topology"):
-        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "tests").mkdir()
+        shutil.copytree(ROOT / package, place / package, ignore=shutil.ignore_patterns("__pycache__"))
+    (place / "tests").mkdir()
     for name in ("pyproject.toml", "tests/test_knobs.py"):
-        shutil.copy(ROOT / name, tmp_path / name)
-    table = tmp_path / "agentd/core/policy/knobs.py"
-    text = table.read_text(encoding="utf-8")
-    table.write_text(text.replace("    epsilon: float = knob(", PLANTED, 1), encoding="utf-8")
+        shutil.copy(ROOT / name, place / name)
+    table = place / "agentd/core/policy/knobs.py"
+    text, first = table.read_text(encoding="utf-8"), "    epsilon: float = knob("
+    assert text.count(first) == 1
+    table.write_text(text.replace(first, field + first), encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_knobs.py", "-k", "planted"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout[-3000:]
     # Three ways each: to up, to containers and pods, into a simulation's manifest, and to one agent.
     assert "12 passed" in done.stdout
