@@ -6,6 +6,12 @@ import math
 from fractions import Fraction
 
 
+def probability(x: int, scale: int | float | Fraction) -> float:
+    """Return P(X = x) of discrete Laplace noise."""
+    # (1−q)/(1+q) = tanh(1/(2·scale)) keeps all its digits where 1−q would lose them.
+    return math.tanh(0.5 / float(scale)) * math.exp(-abs(x) / float(scale))
+
+
 def cumulative(x: int, scale: int | float | Fraction) -> float:
     """Return P(X ≤ x) of discrete Laplace noise."""
     above_one = 1.0 + math.exp(-1.0 / float(scale))

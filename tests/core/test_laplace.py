@@ -19,12 +19,12 @@ from itertools import pairwise
 import numpy as np
 import opendp.prelude as dp
 import pytest
-from laplace_distribution import cumulative
+from laplace_distribution import cumulative, probability
 
 from agentd.core.chance import SEED_LIMIT, Purpose, stream
 from agentd.core.grid import UNIT
 from agentd.core.privacy import laplace
-from agentd.core.privacy.laplace import ExactLaplace, Noise, SeededLaplace, probability, sampled
+from agentd.core.privacy.laplace import ExactLaplace, Noise, SeededLaplace, sampled
 from agentd.core.privacy.series import cost
 
 ONE_IN_TEN_THOUSAND = 3.719  # standard normal quantiles

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from fractions import Fraction
 from typing import Protocol
 
 from agentd.core.chance import Purpose, stream
@@ -134,12 +133,6 @@ class SeededLaplace:
         generator = stream(self._seed, Purpose.NOISE, self._agent, arm)
         while True:
             yield from generator.standard_exponential(self._block).tolist()
-
-
-def probability(x: int, scale: int | float | Fraction) -> float:
-    """Return P(X = x) of discrete Laplace noise."""
-    # (1−q)/(1+q) = tanh(1/(2·scale)) keeps all its digits where 1−q would lose them.
-    return math.tanh(0.5 / float(scale)) * math.exp(-abs(x) / float(scale))
 
 
 def _require_scale(scale: int) -> None:

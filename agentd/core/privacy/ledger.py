@@ -25,8 +25,7 @@ and not per release, equal in any order, and never below the truth. They outgrow
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 
 from agentd.core.grid import UNIT
@@ -72,13 +71,6 @@ class _Account:
     """Σ ε·(e^ε − 1)/(e^ε + 1), the mean privacy loss of the worst mechanism."""
     largest: int = 0
     """max ε."""
-
-    def add(self, other: _Account) -> None:
-        self.releases += other.releases
-        self.linear += other.linear
-        self.square += other.square
-        self.drift += other.drift
-        self.largest = max(self.largest, other.largest)
 
     def pure(self) -> float:
         return _upper(self.linear)
@@ -176,45 +168,8 @@ class Ledger:
         """Return the promise for one changed reward where no reward enters two releases."""
         return _upper(self._total.largest)
 
-    def report(self, delta: float) -> dict[str, object]:
-        """Return everything for a person or a JSON file; arms without a release are left out."""
-        return {
-            "delta": delta,
-            "epsilon_one_reward": self.epsilon_one_reward(),
-            "epsilon_one_reward_at_delta": self.epsilon_one_reward(delta),
-            "epsilon_all_arms": self.epsilon_all_arms(),
-            "epsilon_all_arms_at_delta": self.epsilon_all_arms(delta),
-            "epsilon_largest_release": self.epsilon_largest_release(),
-            "per_arm": [{"arm": arm, **self._entry(delta, arm)} for arm in sorted(self._arms)],
-            "total": self._entry(delta),
-        }
-
-    def snapshot(self) -> tuple[tuple[int, ...], ...]:
-        """Return the state as one row of integers per arm; `restore` takes it back."""
-        return tuple((arm, *astuple(self._arms[arm])) for arm in sorted(self._arms))
-
-    @classmethod
-    def restore(cls, rows: Iterable[Sequence[int]], *, disjoint: bool = False) -> Ledger:
-        """Rebuild a ledger from its snapshot; a row that no ledger wrote is refused."""
-        ledger = cls(disjoint=disjoint)
-        for row in rows:
-            arm, account = _read_row(row)
-            if arm in ledger._arms:
-                raise ValueError(f"the ledger's snapshot has arm {arm} twice")
-            ledger._arms[arm] = account
-            ledger._total.add(account)
-        return ledger
-
     def _account(self, arm: int | None) -> _Account:
         return self._total if arm is None else self._arms.get(arm, _NOTHING)
-
-    def _entry(self, delta: float, arm: int | None = None) -> dict[str, int | float]:
-        return {
-            "releases": self.releases(arm),
-            "pure_epsilon": self.pure_epsilon(arm),
-            "advanced_epsilon": self.advanced_epsilon(delta, arm),
-            "delta": delta,
-        }
 
 
 _NOTHING = _Account()
@@ -265,13 +220,6 @@ def _upper(units: int) -> float:
     """Read units as a double that is not below them."""
     nearest = units / (1 << UNIT_BITS)
     return nearest if Fraction(nearest) * (1 << UNIT_BITS) >= units else math.nextafter(nearest, math.inf)
-
-
-def _read_row(row: Sequence[int]) -> tuple[int, _Account]:
-    whole = all(type(number) is int and number >= 0 for number in row)
-    if not whole or len(row) != 1 + len(fields(_Account)) or row[1] < 1:
-        raise ValueError(f"not a row of a ledger's snapshot: {tuple(row)!r}")
-    return row[0], _Account(*row[1:])
 
 
 def _require_delta(delta: float) -> None:
