@@ -19,7 +19,7 @@ from agentd.core.policy.coins import Coins
 from agentd.core.policy.sealed import Sealed
 from agentd.core.privacy.laplace import ExactLaplace, Noise, SeededLaplace
 from agentd.core.privacy.ledger import Release
-from agentd.core.privacy.sealing import kept_batches
+from agentd.core.privacy.sealing import saved_batches
 
 FAULTS = {
     "no-noise": "sums are released as they are",
@@ -65,7 +65,7 @@ class FloatSealed(Sealed):
     """sealed as it would be in floating point: the double that a release is, bit by bit, in the record's sum."""
 
     def _close(self, release: Release) -> tuple[Released, list[int]]:
-        (raw,) = kept_batches([self._open[release.arm]])["open_sums"]
+        (raw,) = saved_batches([self._open[release.arm]])["open_sums"]
         released, record = super()._close(release)
         chance = np.random.Generator(np.random.Philox(key=secrets.randbits(128)))
         record[-1] = bits_of(float(chance.laplace(raw / UNIT, release.scale / UNIT)))

@@ -39,7 +39,7 @@ from agentd.core.policy.knobs import PolicySettings
 from agentd.core.policy.records import NOTHING, Record, RecordPool
 from agentd.core.privacy.laplace import Noise
 from agentd.core.privacy.ledger import Ledger, Release
-from agentd.core.privacy.sealing import OpenBatch, Weighting, kept_batches, restored_batch
+from agentd.core.privacy.sealing import OpenBatch, Weighting, restored_batch, saved_batches
 
 VARIANCE = UNIT / 4.0
 """c/4 for c = 1: variance of one effective sample, on the grid. c = ½ is better on average for short runs, but now and
@@ -115,7 +115,7 @@ class Sealed:
     def snapshot(self) -> Snapshot:
         """What was released, and the open batches."""
         own = [number for record in self._own for number in record]
-        return {"own": own, **kept_batches(self._open)}
+        return {"own": own, **saved_batches(self._open)}
 
     def restore(self, snapshot: Snapshot) -> None:
         """Take back a snapshot; what others released comes again by itself."""

@@ -1,7 +1,7 @@
 """Batches that are released once: the raw side, the released side, and the one door between them.
 
 An `OpenBatch` holds raw rewards. Its sum has no accessor, is in no representation, and is read in one place: `seal`,
-which adds the noise, hands out a `SealedBatch` and empties the batch. (`kept_batches` hands it to the journal, which
+which adds the noise, hands out a `SealedBatch` and empties the batch. (`saved_batches` hands it to the journal, which
 never leaves the machine: after a crash the batch must go on as it was.) A `SealedBatch` is a released value: everything
 computed from it is post-processing and costs nothing.
 
@@ -53,7 +53,7 @@ class OpenBatch:
         return sealed
 
 
-def kept_batches(batches: Sequence[OpenBatch]) -> dict[str, list[int]]:
+def saved_batches(batches: Sequence[OpenBatch]) -> dict[str, list[int]]:
     """Open batches for the agent's own disk, and for nothing else."""
     return {"open_pulls": [batch.pulls for batch in batches], "open_sums": [batch._secret for batch in batches]}
 
