@@ -35,7 +35,7 @@ REAL_BLOCK = 25
 """The same where each run takes processes."""
 _SEARCHED = 4000
 """Trials within which the releases that the audit looks at must come."""
-_REHEARSALS = 8
+_TRIAL_RUNS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +85,12 @@ Done = tuple[int, int, Table, float]
 """Side, first number, features and the largest ε claimed."""
 
 
-def rehearsed(case: Case) -> tuple[Case, int]:
+def with_enough_trials(case: Case) -> tuple[Case, int]:
     """The case with as many trials as it needs, if it does not say, and the trial of its first release."""
     wanted = _releases_wanted(case)
     plain = replace(case, restart=False, trials=8 * case.arms)
     while plain.trials <= _SEARCHED:
-        releases = [first_releases(plain, record(plain, run % 2, run)) for run in range(_REHEARSALS)]
+        releases = [first_releases(plain, record(plain, run % 2, run)) for run in range(_TRIAL_RUNS)]
         if all(len(trials) >= wanted for trials in releases):
             enough = 1 + max(trials[wanted - 1] for trials in releases)
             if not _is_sealed(case):  # the paper's algorithms choose by what they know only after a round robin
@@ -191,7 +191,7 @@ def examine(
 ) -> Verdict:
     """Audit one case with so many runs of each side."""
     started = time.perf_counter()
-    case, release = rehearsed(case)
+    case, release = with_enough_trials(case)
     parts: tuple[dict[int, Table], dict[int, Table]] = ({}, {})
     claimed = 0.0
     for side, first, table, most in team.carry_out(blocks(case, release, runs, real=real)):

@@ -1,4 +1,4 @@
-"""Where an agent is put together, whoever drives it: the daemon, the in-memory network, the audit, the rehearsal."""
+"""Where an agent is put together, whoever drives it: the daemon, the in-memory network, the audit, the warm-up."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import pytest
 from agentd.audit import restart
 from agentd.audit.case import TARGET, Case
 from agentd.audit.distinguish import Table, choose, distinguish
-from agentd.audit.examine import Verdict, Workers, examine, rehearsed
+from agentd.audit.examine import Verdict, Workers, examine, with_enough_trials
 from agentd.audit.features import Column, columns, features
 from agentd.audit.transcript import record
 from agentd.core.bodies import SEALED
@@ -61,8 +61,8 @@ def test_private_ucb_is_violated_at_the_total_that_its_ledger_holds(adversary: b
 
 def test_private_ucb_is_watched_until_it_chooses_by_what_it_knows() -> None:
     """At a rate of 0.1 it plays in turns for 20 trials; the audit must look further than that."""
-    assert rehearsed(Case("private-ucb", 0.1))[0].trials > 20
-    assert rehearsed(Case("private-ucb", restart=True))[0].trials > 2
+    assert with_enough_trials(Case("private-ucb", 0.1))[0].trials > 20
+    assert with_enough_trials(Case("private-ucb", restart=True))[0].trials > 2
 
 
 @pytest.mark.usefixtures("repeatable_noise")
