@@ -21,7 +21,7 @@ class Cumulative(Kind):
     def continues(self, grown_by: Cells) -> Mask:
         """Per arm and message, whether what it exceeds the one before by can be what an honest origin did since."""
 
-    def fine(self, batch: Batch, grown_by: Cells, terms: Terms) -> bool:
+    def all_honest(self, batch: Batch, grown_by: Cells, terms: Terms) -> bool:
         """Whether all messages are honest, by themselves and as continuations; every round of every agent asks."""
         return all_of(self.continues(grown_by)) and all_of(self.plausible(batch, terms))
 
@@ -39,7 +39,7 @@ class History(Memory):
 
     def __init__(self, kind: Cumulative, terms: Terms) -> None:
         super().__init__(kind, terms)
-        self._fine = kind.fine
+        self._all_honest = kind.all_honest
         self._continues = kind.continues
         self._trial = np.zeros(0, dtype=np.int64)
         self._cells = cells_of(kind, np.zeros((0, kind.width(terms.arms)), dtype=np.int64))
@@ -67,7 +67,7 @@ class History(Memory):
         if not all_of(batch.trial > trial):
             return None
         grown_by: Cells = batch.cells - before
-        return News(batch, rows, before, grown_by) if self._fine(batch, grown_by, self._terms) else None
+        return News(batch, rows, before, grown_by) if self._all_honest(batch, grown_by, self._terms) else None
 
     def continued_by(self, batch: Batch, rows: Columns) -> Continued:
         """Which are honest, and of these the newest of each origin, which is noted."""

@@ -29,21 +29,21 @@ class _Released(Cumulative):
         """Releases not too far behind the pulls, and no further from what these can pay than noise reaches."""
         # As unsigned numbers, so that a negative one is far too large; and sums of pulls that are too many may wrap.
         now, at_release, _ = batch.cells.view(np.uint64)
-        fine: Mask = now <= MAX_TRIAL
-        fine &= at_release <= now
-        fine &= now <= at_release * MAX_GAP
-        fine &= _noise_is_plausible(at_release.astype(np.float64), batch.cells[2].astype(np.float64))
-        fine &= np.add.reduce(now, axis=0) <= batch.trial
-        return np.asarray(fine.all(axis=0))
+        all_honest: Mask = now <= MAX_TRIAL
+        all_honest &= at_release <= now
+        all_honest &= now <= at_release * MAX_GAP
+        all_honest &= _noise_is_plausible(at_release.astype(np.float64), batch.cells[2].astype(np.float64))
+        all_honest &= np.add.reduce(now, axis=0) <= batch.trial
+        return np.asarray(all_honest.all(axis=0))
 
     def continues(self, grown_by: Cells) -> Mask:
         """Pulls only grow, and a release that was not renewed keeps its value."""
         more, renewed, changed = grown_by
-        fine: Mask = renewed >= (changed != 0)
-        fine &= more >= 0
-        return fine
+        all_honest: Mask = renewed >= (changed != 0)
+        all_honest &= more >= 0
+        return all_honest
 
-    def fine(self, batch: Batch, grown_by: Cells, terms: Terms) -> bool:  # noqa: ARG002
+    def all_honest(self, batch: Batch, grown_by: Cells, terms: Terms) -> bool:  # noqa: ARG002
         """The two above at once: numbers of one type, few passes, because every round of every agent comes here."""
         cells = batch.cells
         now, at_release = cells[0], cells[1]

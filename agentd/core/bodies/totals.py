@@ -26,11 +26,11 @@ class _Totals(Cumulative):
     def continues(self, grown_by: Cells) -> Mask:
         """Pulls and sums only grow, a sum by one unit per pull at most."""
         more, paid = grown_by
-        fine: Mask = paid >= 0
-        fine &= paid <= more * UNIT
-        return fine
+        all_honest: Mask = paid >= 0
+        all_honest &= paid <= more * UNIT
+        return all_honest
 
-    def fine(self, batch: Batch, grown_by: Cells, terms: Terms) -> bool:  # noqa: ARG002
+    def all_honest(self, batch: Batch, grown_by: Cells, terms: Terms) -> bool:  # noqa: ARG002
         """The two above, without asking message by message."""
         return all_of(self.continues(grown_by)) and all_of(_plausible_cells(batch))
 
@@ -42,10 +42,10 @@ class _Totals(Cumulative):
 def _plausible_cells(batch: Batch) -> Mask:
     # As unsigned numbers, so that a negative one is far too large.
     pulls, total = batch.cells.view(np.uint64)
-    fine: Mask = pulls <= MAX_TRIAL
-    fine &= total <= np.minimum(pulls, MAX_TRIAL) * UNIT
-    fine &= np.add.reduce(pulls, axis=0) <= batch.trial
-    return fine
+    all_honest: Mask = pulls <= MAX_TRIAL
+    all_honest &= total <= np.minimum(pulls, MAX_TRIAL) * UNIT
+    all_honest &= np.add.reduce(pulls, axis=0) <= batch.trial
+    return all_honest
 
 
 TOTALS = _Totals()
