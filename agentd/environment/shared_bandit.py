@@ -74,7 +74,7 @@ class Dealer:
 
 @dataclass(slots=True)
 class Seat:
-    """What is known of one agent."""
+    """One agent's place in the run: who speaks for it, what it pulled, what it last reported."""
 
     ledger: RegretLedger
     connection: bytes | None = None
