@@ -60,15 +60,15 @@ class Checks:
         """Whether every one can be honest, by itself and after what its origin (at `rows`) said; nothing is counted."""
         return self._memory(batch.kind).accepts_all(batch, rows)
 
-    def continues(self, batch: Batch, rows: Columns) -> Continued:
+    def continues(self, batch: Batch, rows: Columns) -> Accepted:
         """Those of the new messages that continue what their origins (at `rows`) said before; they are remembered."""
         if not len(batch.head):
-            return Continued(News(batch, rows), batch)
+            return Accepted(News(batch, rows), batch)
         news, honest = self._memory(batch.kind).continued_by(batch, rows)
         if honest is None:
-            return Continued(news, batch)
+            return Accepted(news, batch)
         self._count(honest, "history")
-        return Continued(news, batch.rows(honest))
+        return Accepted(news, batch.rows(honest))
 
     def forget(self, rows: Columns) -> Held:
         """Hold nothing against origins that came back under a new incarnation; tell what was held."""
@@ -92,7 +92,7 @@ class Checks:
             self.dropped[reason] += faults
 
 
-class Continued(NamedTuple):
+class Accepted(NamedTuple):
     """What `Checks.continues` let pass."""
 
     news: News
