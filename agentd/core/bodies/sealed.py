@@ -74,10 +74,8 @@ class _Records(Memory):
         """Which records can be honest, each taken by itself; all zeros is a hello."""
         arm, amounts = batch.body[:, 0], batch.body[:, 1:]
         hello = _zeros(batch.body)
-        all_honest: Mask = (
-            (arm >= 0) & (arm < self._terms.arms) & (amounts[:, 0] <= batch.trial) & self._add_up(amounts)
-        )
-        return hello | all_honest
+        honest: Mask = (arm >= 0) & (arm < self._terms.arms) & (amounts[:, 0] <= batch.trial) & self._add_up(amounts)
+        return hello | honest
 
     def continued_by(self, batch: Batch, rows: Columns) -> Continued:
         """Which records continue what their origins (at `rows`) released before; what is newest is noted."""
