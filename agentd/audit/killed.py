@@ -17,7 +17,7 @@ from agentd.audit.planted_faults import noise_of
 from agentd.audit.restart import DeadlyJournal, Reaper, deaths, live, settings_of
 from agentd.audit.transcript import Stage, Transcript
 from agentd.core.privacy.laplace import Noise
-from agentd.shell.state.keeper import whose
+from agentd.shell.state.keeper import state_identity
 
 _HEADER = struct.Struct("<cId")
 _PULL, _FRAME, _DYING, _DONE = b"p", b"f", b"k", b"d"
@@ -102,7 +102,7 @@ def _life(stage: PipedStage, place: Path, plan: list[tuple[int, str]], noise: No
 
 def _live(stage: PipedStage, place: Path, plan: list[tuple[int, str]], noise: Noise, pipe: Pipe) -> None:
     stage.pipe = pipe
-    journal = DeadlyJournal.open(place, whose(settings_of(stage.case)))
+    journal = DeadlyJournal.open(place, state_identity(settings_of(stage.case)))
     agent = live(stage, journal, RealReaper(list(plan), pipe), noise)
     journal.close()
     pipe.tell(_DONE, 0, agent.policy.ledger.epsilon_one_reward() if agent.policy.ledger else 0.0)

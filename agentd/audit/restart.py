@@ -30,7 +30,7 @@ from agentd.core.agent import Agent, Turn
 from agentd.core.privacy.laplace import Noise
 from agentd.settings import AgentSettings
 from agentd.shell.state.journal import StateJournal
-from agentd.shell.state.keeper import StateKeeper, require_up_to_date, whose
+from agentd.shell.state.keeper import StateKeeper, require_up_to_date, state_identity
 from agentd.wire.environment_messages import Welcome
 
 EDGES = (
@@ -112,7 +112,7 @@ def record_restarts(case: Case, side: int, number: int, release: int) -> Transcr
     try:
         while True:
             try:
-                journal = DeadlyJournal.over(database, whose(settings_of(case)))
+                journal = DeadlyJournal.over(database, state_identity(settings_of(case)))
                 return stage.transcript(live(stage, journal, reaper, chance.target), chance.twin)
             except Killed:
                 if database.in_transaction:

@@ -19,7 +19,7 @@ from agentd.core.privacy.laplace import ExactLaplace
 from agentd.core.terms import Terms
 from agentd.settings import AgentSettings
 from agentd.shell.state.journal import StateJournal
-from agentd.shell.state.keeper import whose
+from agentd.shell.state.keeper import state_identity
 
 
 def spend(place: Path, trials: int, **changes: Any) -> StateJournal:
@@ -30,7 +30,7 @@ def spend(place: Path, trials: int, **changes: Any) -> StateJournal:
         settings.algorithm, settings.policy(2), 3, ExactLaplace(secrets.token_bytes), KeyedCoins(1, 3)
     )
     agent = Agent(3, policy, terms=Terms(2, 1))
-    journal = StateJournal.open(place, whose(settings))
+    journal = StateJournal.open(place, state_identity(settings))
     journal.join(agent.turn, run="00" * 8, arms=2, incarnation=0)
     for _ in range(trials):
         agent.choose()

@@ -35,7 +35,7 @@ from agentd.core.terms import Terms
 from agentd.settings import AgentSettings
 from agentd.shell.drive import Reporter, drive_free
 from agentd.shell.state.journal import StateJournal
-from agentd.shell.state.keeper import StateKeeper, require_up_to_date, whose
+from agentd.shell.state.keeper import StateKeeper, require_up_to_date, state_identity
 from agentd.shell.state.reader import inspect
 from agentd.wire.environment_messages import Welcome
 
@@ -181,7 +181,7 @@ def live(place: Path, algorithm: str, edge: str, passes: int, *, sends_first: bo
         algorithm=algorithm,
         state=str(place / "state"),
     )
-    journal = DeadlyJournal.open(place / "state", whose(settings))
+    journal = DeadlyJournal.open(place / "state", state_identity(settings))
     environment, noise = Environment(world, reaper), DeadlyNoise(world, reaper)
     counted = len(environment.arm_of)
     saved = journal.saved

@@ -22,7 +22,7 @@ from agentd.core.privacy.laplace import SeededLaplace
 from agentd.core.terms import Terms
 from agentd.settings import AgentSettings
 from agentd.shell.state.journal import StateJournal
-from agentd.shell.state.keeper import whose
+from agentd.shell.state.keeper import state_identity
 from agentd.shell.state.reader import DATABASE, FORMAT, inspect
 
 STATES = Path(__file__).parent / "old_states"
@@ -83,7 +83,7 @@ def test_a_state_of_an_earlier_version_is_read_and_its_agent_goes_on_as_it_would
     algorithm: str, tmp_path: Path
 ) -> None:
     left_behind(tmp_path, algorithm)
-    journal = StateJournal.open(tmp_path, whose(settings(algorithm)))
+    journal = StateJournal.open(tmp_path, state_identity(settings(algorithm)))
     assert journal.saved is not None
     agent, refused = agent_from(journal, algorithm), journal.saved.refused
     expected = json.loads((STATES / f"{algorithm}.json").read_text())
@@ -103,7 +103,7 @@ def test_what_is_written_is_what_the_earlier_version_wrote(algorithm: str, tmp_p
     before, now = tmp_path / "before", tmp_path / "now"
     before.mkdir()
     left_behind(before, algorithm)
-    journal = StateJournal.open(now, whose(settings(algorithm)))
+    journal = StateJournal.open(now, state_identity(settings(algorithm)))
     agent = agent_from(journal, algorithm)
     journal.join(agent.turn, run="ab" * 8, arms=2, incarnation=0)
     for _ in range(12):

@@ -25,7 +25,7 @@ from agentd.core.terms import Terms
 from agentd.errors import LedgerInDoubt, StateUnusable
 from agentd.settings import AgentSettings
 from agentd.shell.state.journal import StateJournal
-from agentd.shell.state.keeper import require_up_to_date, whose
+from agentd.shell.state.keeper import require_up_to_date, state_identity
 from agentd.shell.state.reader import DATABASE, inspect
 
 PRIVATE = ("private-ucb", "dp-ucb-int", "sealed")
@@ -44,7 +44,7 @@ def new_agent(algorithm: str = "private-ucb", trial: int = 0, **changes: Any) ->
 
 
 def opened(place: Path, **changes: Any) -> StateJournal:
-    journal = StateJournal.open(place, whose(settings(**changes)))
+    journal = StateJournal.open(place, state_identity(settings(**changes)))
     joined(journal, settings(**changes).algorithm)
     return journal
 
@@ -119,7 +119,7 @@ def test_the_pull_under_way_is_made_again(tmp_path: Path) -> None:
 
 def test_an_agent_that_died_in_its_first_round_begins_again_where_it_began(tmp_path: Path) -> None:
     """It had lost an older state, so it begins with trial 41; this was once taken for an older copy of itself."""
-    journal = StateJournal.open(tmp_path, whose(settings()))
+    journal = StateJournal.open(tmp_path, state_identity(settings()))
     joined(journal, trial=40)
     journal.close()
     journal = opened(tmp_path)
@@ -173,7 +173,7 @@ def test_the_state_of_another_agent_is_refused(tmp_path: Path, changes: dict[str
 @pytest.mark.parametrize(("about", "named"), [({"run": "ff" * 8}, "run 0011"), ({"arms": 4}, "arms 3, not 4")])
 def test_the_state_of_another_run_is_refused(tmp_path: Path, about: dict[str, Any], named: str) -> None:
     opened(tmp_path).close()
-    journal = StateJournal.open(tmp_path, whose(settings()))
+    journal = StateJournal.open(tmp_path, state_identity(settings()))
     with pytest.raises(StateUnusable, match=named):
         joined(journal, **about)
     journal.close()
@@ -268,6 +268,6 @@ def test_reading_beside_a_running_agent_or_after_a_crash_changes_nothing(tmp_pat
 def test_a_place_without_state_is_named(tmp_path: Path) -> None:
     with pytest.raises(StateUnusable, match=r"there is no ledger\.db in it"):
         inspect(tmp_path)
-    StateJournal.open(tmp_path, whose(settings())).close()
+    StateJournal.open(tmp_path, state_identity(settings())).close()
     with pytest.raises(StateUnusable, match="has not joined a run yet"):
         inspect(tmp_path)

@@ -32,7 +32,7 @@ class StateKeeper:
             return cls(settings, None, log)
         from agentd.shell.state.journal import StateJournal
 
-        return cls(settings, StateJournal.open(settings.state, whose(settings)), log)
+        return cls(settings, StateJournal.open(settings.state, state_identity(settings)), log)
 
     @property
     def saved(self) -> SavedState | None:
@@ -79,7 +79,7 @@ class StateKeeper:
             )
 
 
-def whose(settings: AgentSettings) -> dict[str, Any]:
+def state_identity(settings: AgentSettings) -> dict[str, Any]:
     """What must not change under a state; what its noise and its releases depend on."""
     return {
         "agent": settings.id,
