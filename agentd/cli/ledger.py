@@ -55,9 +55,9 @@ def _agents(place: Path) -> list[Path]:
 
 
 def _report(place: Path, delta: float, *, tight: bool) -> dict[str, Any]:
-    from agentd.shell.state.reader import inspect, ledger_of
+    from agentd.shell.state.reader import ledger_of, read_state
 
-    saved = inspect(place)
+    saved = read_state(place)
     about, spent = saved.about, ledger_of(saved)
     scales = _scales(saved) if tight else {}
     return {
@@ -107,9 +107,9 @@ def _paper_bound(saved: SavedState, delta: float) -> float | None:
 
 
 def _verify(report: dict[str, Any], place: Path) -> None:
-    from agentd.shell.state.reader import inspect
+    from agentd.shell.state.reader import read_state
 
-    scales = _scales(inspect(place))
+    scales = _scales(read_state(place))
     for entry in report["per_arm"]:
         entry["dp_accounting"] = dp_accounting_epsilon(scales[entry["arm"]], report["delta"])
     report["total"]["dp_accounting"] = dp_accounting_epsilon(

@@ -139,13 +139,13 @@ def charge(outcome: Outcome, scenario: Scenario, reports: Sequence[Report]) -> N
 
 def settle(outcome: Outcome, run_dir: Path) -> None:
     """Let the ledgers that agents kept on disk take the place of what was worked out from their pulls."""
-    from agentd.shell.state.reader import DATABASE, inspect, ledger_of  # only a testbed that kept state loads SQLite
+    from agentd.shell.state.reader import DATABASE, ledger_of, read_state  # only a testbed that kept state loads SQLite
 
     spent: dict[int, Ledger] = {}
     for agent in range(outcome.arm.shape[0]):
         if (run_dir / state_name(agent) / DATABASE).is_file():
             with contextlib.suppress(StateUnusable):  # damaged, or never used: the pulls still tell
-                spent[agent] = ledger_of(inspect(run_dir / state_name(agent)))
+                spent[agent] = ledger_of(read_state(run_dir / state_name(agent)))
     if outcome.epsilon is None or outcome.epsilon_at_delta is None:
         return
     for agent, ledger in spent.items():

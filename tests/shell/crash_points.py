@@ -36,7 +36,7 @@ from agentd.settings import AgentSettings
 from agentd.shell.drive import Reporter, drive_free
 from agentd.shell.state.journal import StateJournal
 from agentd.shell.state.keeper import StateKeeper, require_up_to_date, state_identity
-from agentd.shell.state.reader import inspect
+from agentd.shell.state.reader import read_state
 from agentd.wire.environment_messages import Welcome
 
 EDGES = (
@@ -262,7 +262,7 @@ def _is_below(world: World, algorithm: str) -> bool:
     sent = world.noted("sent")
     if not sent:
         return False
-    saved = inspect(world.place / "state")
+    saved = read_state(world.place / "state")
     if algorithm == "sealed":
         batches = {arm: sum(r.arm == arm for r, _ in saved.releases) for arm in range(ARMS)}
         newest = [releases_in(body, algorithm) for _, _, *body in sent]
@@ -278,7 +278,7 @@ def _tallies(world: World, algorithm: str) -> dict[str, int]:
         bodies.setdefault((incarnation, trial), set()).add(tuple(body))
         for key, value in releases_in(body, algorithm).items():
             values.setdefault(key, set()).add(value)
-    saved = inspect(world.place / "state")
+    saved = read_state(world.place / "state")
     return {
         "trials": saved.trial,
         "draws": len(world.noted("drawn")),

@@ -23,7 +23,7 @@ from agentd.core.terms import Terms
 from agentd.settings import AgentSettings
 from agentd.shell.state.journal import StateJournal
 from agentd.shell.state.keeper import state_identity
-from agentd.shell.state.reader import DATABASE, FORMAT, inspect
+from agentd.shell.state.reader import DATABASE, FORMAT, read_state
 
 STATES = Path(__file__).parent / "old_states"
 ALGORITHMS = ("private-ucb", "dp-ucb-int", "sealed")
@@ -90,7 +90,7 @@ def test_a_state_of_an_earlier_version_is_read_and_its_agent_goes_on_as_it_would
     assert [play(agent, journal) for _ in range(8)] == expected["then"]
     assert agent.turn.state == expected["policy"]
     journal.close()
-    saved = inspect(tmp_path)
+    saved = read_state(tmp_path)
     assert (saved.trial, len(saved.releases), saved.refused) == (
         20,
         expected["releases"],

@@ -25,7 +25,7 @@ from agentd.errors import LedgerInDoubt
 from agentd.settings import AgentSettings
 from agentd.shell.drive import Reporter, drive_free, drive_lockstep
 from agentd.shell.state.keeper import StateKeeper
-from agentd.shell.state.reader import inspect
+from agentd.shell.state.reader import read_state
 from agentd.wire.environment_messages import Welcome
 
 ROOT = Path(__file__).parent.parent.parent
@@ -117,7 +117,7 @@ class TestLoops:
         await drive(clock, agent, wire, keeper, log)
         keeper.close()
         assert [(round_, len(batches)) for round_, batches in wire.seen] == [(trial, 1) for trial in range(1, 6)]
-        assert not saved or inspect(tmp_path).trial == 5
+        assert not saved or read_state(tmp_path).trial == 5
 
     async def test_without_anybody_who_keeps_state_the_loop_itself_says_that_it_may_be_sent(
         self, clock: str, log: FilteringBoundLogger

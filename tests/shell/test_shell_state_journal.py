@@ -26,7 +26,7 @@ from agentd.errors import LedgerInDoubt, StateUnusable
 from agentd.settings import AgentSettings
 from agentd.shell.state.journal import StateJournal
 from agentd.shell.state.keeper import require_up_to_date, state_identity
-from agentd.shell.state.reader import DATABASE, inspect
+from agentd.shell.state.reader import DATABASE, read_state
 
 PRIVATE = ("private-ucb", "dp-ucb-int", "sealed")
 
@@ -139,7 +139,7 @@ def test_a_pull_that_was_lost_with_the_machine_is_skipped(tmp_path: Path) -> Non
     assert agent.trial == 6
     journal.skip_to(6)
     journal.close()
-    assert inspect(tmp_path).trial == 6
+    assert read_state(tmp_path).trial == 6
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_state_that_the_environment_contradicts_is_refused(tmp_path: Path, cou
     play(new_agent(), journal, 5)
     journal.close()
     with pytest.raises(StateUnusable, match=complaint):
-        require_up_to_date(inspect(tmp_path), counted, "there")
+        require_up_to_date(read_state(tmp_path), counted, "there")
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_rows_that_are_missing_or_altered_are_noticed(tmp_path: Path, harm: str)
     with pytest.raises(StateUnusable, match=r"is damaged .* nothing is sent"):
         opened(tmp_path)
     with pytest.raises(StateUnusable, match="is damaged"):
-        inspect(tmp_path)
+        read_state(tmp_path)
 
 
 @pytest.mark.parametrize("where", range(0, 24, 3))
@@ -229,7 +229,7 @@ def test_a_file_with_a_page_of_rubbish_is_refused_or_is_still_whole(tmp_path: Pa
     journal = opened(tmp_path)
     play(new_agent(), journal, 80)
     journal.close()
-    before = inspect(tmp_path)
+    before = read_state(tmp_path)
     pages = (tmp_path / DATABASE).stat().st_size // 4096
     with (tmp_path / DATABASE).open("r+b") as file:
         file.seek(where % pages * 4096)
@@ -248,26 +248,26 @@ def test_a_write_that_fails_is_told_before_anything_is_sent(tmp_path: Path) -> N
     with pytest.raises(LedgerInDoubt, match="nothing of trial 4 was sent"):
         journal.intend(4, 0)
     journal.close()
-    assert inspect(tmp_path).trial == 3
+    assert read_state(tmp_path).trial == 3
 
 
 def test_reading_beside_a_running_agent_or_after_a_crash_changes_nothing(tmp_path: Path) -> None:
     journal = opened(tmp_path)
     play(new_agent(), journal, 6)
-    assert inspect(tmp_path).trial == 6
+    assert read_state(tmp_path).trial == 6
     crashed = tmp_path / "crashed"
     crashed.mkdir()
     for name in (DATABASE, f"{DATABASE}-wal"):
         (crashed / name).write_bytes((tmp_path / name).read_bytes())
     before = {path.name: path.read_bytes() for path in crashed.iterdir()}
-    assert inspect(crashed).trial == 6
+    assert read_state(crashed).trial == 6
     assert {path.name: path.read_bytes() for path in crashed.iterdir()} == before
     journal.close()
 
 
 def test_a_place_without_state_is_named(tmp_path: Path) -> None:
     with pytest.raises(StateUnusable, match=r"there is no ledger\.db in it"):
-        inspect(tmp_path)
+        read_state(tmp_path)
     StateJournal.open(tmp_path, state_identity(settings())).close()
     with pytest.raises(StateUnusable, match="has not joined a run yet"):
-        inspect(tmp_path)
+        read_state(tmp_path)

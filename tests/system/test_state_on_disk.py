@@ -23,7 +23,7 @@ from agentd.core.privacy.sealing import Weighting
 from agentd.core.privacy.series import cost, scale_steps
 from agentd.errors import StateUnusable
 from agentd.shell.state.journal import StateJournal
-from agentd.shell.state.reader import DATABASE, inspect
+from agentd.shell.state.reader import DATABASE, read_state
 from agentd.wire.codec import decode_frame
 from agentd.wire.topics import FRAME_TOPIC
 
@@ -66,7 +66,7 @@ def test_an_agent_that_was_killed_comes_back_as_itself(context: Context, tmp_pat
     assert frame.incarnation == 0
     assert sorted(said) == [2, 3]
     assert said[2].body == before.body
-    assert inspect(tmp_path / "state").trial >= 3
+    assert read_state(tmp_path / "state").trial >= 3
 
 
 def test_sigterm_flushes_the_ledger(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_sigterm_flushes_the_ledger(tmp_path: Path) -> None:
         assert process.wait() == 0, process.errors
         report = environment.reports[1]
     assert sorted(path.name for path in state.iterdir()) == [DATABASE, "lock"]
-    saved = inspect(state)
+    saved = read_state(state)
     assert saved.trial == report.trial == len(saved.releases)
 
 
@@ -88,7 +88,7 @@ def test_a_spent_budget_stops_where_that_is_asked_for(tmp_path: Path) -> None:
         assert process.wait() == 75
         assert environment.reports[1].done
     assert "the privacy budget of 1.5 is spent" in process.errors
-    assert inspect(state).refused == 1
+    assert read_state(state).refused == 1
 
 
 def test_a_spent_budget_is_told_once_and_the_agent_goes_on(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_spent_budget_is_told_once_and_the_agent_goes_on(tmp_path: Path) -> No
         assert dict(environment.reports[1].dropped)["budget"] > 1
     (line,) = events(log, "privacy budget spent")
     assert line["budget"] == 1.5
-    assert inspect(state).trial == 40
+    assert read_state(state).trial == 40
 
 
 def test_a_full_disk_ends_it_before_anything_is_sent(context: Context, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_full_disk_ends_it_before_anything_is_sent(context: Context, tmp_path:
     assert errors.splitlines()[-1].startswith(f"error: cannot write the ledger in {state}: ")
     assert "was sent and the agent stops here" in errors
     assert "Traceback" not in errors
-    saved = inspect(state)
+    saved = read_state(state)
     assert max(sent) <= saved.trial
     assert len(saved.releases) >= max(sent)
 
@@ -162,7 +162,7 @@ def test_a_disk_without_room_is_refused_or_stops_the_agent(tmp_path: Path) -> No
             assert process.wait() == 1
             assert "No space left on device" in process.errors
             pulled = len(environment.pulls[1])
-        assert pulled - 1 <= inspect(state).trial <= pulled
+        assert pulled - 1 <= read_state(state).trial <= pulled
     finally:
         subprocess.run(["umount", str(state)], check=True)
 

@@ -77,7 +77,7 @@ def read_saved(database: sqlite3.Connection, directory: Path) -> SavedState | No
         raise damaged(directory, why(fault)) from None
 
 
-def inspect(directory: Path) -> SavedState:
+def read_state(directory: Path) -> SavedState:
     """What a state directory holds, read beside a running agent or without one; nothing there is changed."""
     if not (directory / DATABASE).is_file():
         raise StateUnusable(f"{directory} holds no agent's state: there is no {DATABASE} in it")
