@@ -73,8 +73,8 @@ async def _run(settings: AgentSettings) -> int:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     context.setsockopt(zmq.MAX_SOCKETS, max(1024, 4 * len(settings.peers) + 64))
     try:
-        bandit = EnvironmentClient(context, settings.environment, log, stop)
-        await _attend(settings, context, bandit, log, stop, health=health)
+        environment = EnvironmentClient(context, settings.environment, log, stop)
+        await _attend(settings, context, environment, log, stop, health=health)
     except RunOver as over:  # before we took part in it
         log.info("nothing to do", why=str(over))
     finally:
@@ -85,7 +85,7 @@ async def _run(settings: AgentSettings) -> int:
 async def _attend(
     settings: AgentSettings,
     context: zmq.Context[zmq.Socket[bytes]],
-    bandit: EnvironmentClient,
+    environment: EnvironmentClient,
     log: Log,
     stop: asyncio.Event,
     *,
@@ -94,7 +94,7 @@ async def _attend(
     """Join the run, take part in it, leave it."""
     keeper = StateKeeper.open(settings, log)
     try:
-        await _attend_with_state(settings, context, bandit, log, stop, health=health, keeper=keeper)
+        await _attend_with_state(settings, context, environment, log, stop, health=health, keeper=keeper)
     finally:
         keeper.close()
 
@@ -102,7 +102,7 @@ async def _attend(
 async def _attend_with_state(
     settings: AgentSettings,
     context: zmq.Context[zmq.Socket[bytes]],
-    bandit: EnvironmentClient,
+    environment: EnvironmentClient,
     log: Log,
     stop: asyncio.Event,
     *,
@@ -115,7 +115,7 @@ async def _attend_with_state(
     health.say("ready", fresh_s=PATIENCE * settings.ready_timeout_s)  # bound; nothing moves until the others are there
     try:
         incarnation = saved.incarnation if saved is not None else settings.incarnation or 0
-        welcome = await bandit.hello(settings.id, incarnation, settings.ready_timeout_s)
+        welcome = await environment.hello(settings.id, incarnation, settings.ready_timeout_s)
         log = log.bind(run=welcome.run.hex())
         agent = agent_of(settings, welcome, saved)
         keeper.join(agent, welcome)
@@ -128,12 +128,20 @@ async def _attend_with_state(
         if not stop.is_set():
             log.info("ready", trial=agent.trial, neighbours=len(settings.peers))
         await _take_part(
-            settings, agent, link, bandit, horizon=welcome.horizon, stop=stop, log=log, health=health, keeper=keeper
+            settings,
+            agent,
+            link,
+            environment,
+            horizon=welcome.horizon,
+            stop=stop,
+            log=log,
+            health=health,
+            keeper=keeper,
         )
         health.say("done", trial=agent.trial)
         if stop.is_set():
             link.publish(agent.trial, (), last=True)
-        await _say_last(bandit, _report(settings, agent, link, done=True), log)
+        await _say_last(environment, _report(settings, agent, link, done=True), log)
         if watch is not None:
             log = log.bind(longest_round_s=round(watch.longest_round_s, 3))
         lies = {} if agent.liar is None else {"lies": agent.liar.lies_told}
@@ -163,7 +171,7 @@ async def _take_part(
     settings: AgentSettings,
     agent: Agent,
     link: Link,
-    bandit: EnvironmentClient,
+    environment: EnvironmentClient,
     *,
     keeper: StateKeeper,
     horizon: int,
@@ -172,7 +180,7 @@ async def _take_part(
     health: Health,
 ) -> None:
     def report() -> None:
-        bandit.report(_report(settings, agent, link, done=False))
+        environment.report(_report(settings, agent, link, done=False))
         health.beat(agent.trial)
 
     rounds = min(settings.rounds or MAX_TRIAL, horizon or MAX_TRIAL)
@@ -184,7 +192,7 @@ async def _take_part(
     longest_s = settings.round_timeout_s if settings.clock == "lockstep" else settings.interval_s
     health.say("running", trial=agent.trial, fresh_s=PATIENCE * longest_s)
     try:
-        await drive(agent, link, bandit, rounds=rounds, stop=stop, reporter=reporter, keeper=keeper)
+        await drive(agent, link, environment, rounds=rounds, stop=stop, reporter=reporter, keeper=keeper)
     except RunOver:
         stop.set()
     except LedgerInDoubt:
@@ -192,13 +200,13 @@ async def _take_part(
         raise
     except BudgetExhausted:
         link.publish(link.round, (), last=True)
-        await _say_last(bandit, _report(settings, agent, link, done=True), log)
+        await _say_last(environment, _report(settings, agent, link, done=True), log)
         raise
 
 
-async def _say_last(bandit: EnvironmentClient, report: Report, log: Log) -> None:
+async def _say_last(environment: EnvironmentClient, report: Report, log: Log) -> None:
     try:
-        await bandit.last_report(report, LAST_REPORT_S)
+        await environment.last_report(report, LAST_REPORT_S)
     except AgentdError as fault:  # silent, or refused: the run is over for us either way
         log.warning("the environment did not take the last report", why=str(fault))
 
