@@ -133,8 +133,6 @@ def test_the_core_draws_nothing_from_numpys_global_generator() -> None:
 
 
 SHARED_NAMES = {
-    "agent_control": "how agents are paused and killed, once per kind of process",
-    "runtime": "the runtime that is always there, and what a runtime is",
     "sealed": "the algorithm, and the body that it says",
 }
 """The names that several modules have, and why."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from agentd.errors import ConfigurationError, SettingsError
 from agentd.files import replacing
-from agentd.run import fault_log as faults
+from agentd.run import fault_log
 from agentd.run.fault_log import Fault
 from agentd.run.status import read_status
 from agentd.shell.link_faults import MAX_CUTS, MAX_DELAY_MS, LinkFaults, Side, agents_text, read_faults, sides_text
@@ -117,11 +117,11 @@ class Chaos:
 
     def _record(self, fault: Fault) -> dict[str, Any]:
         run_dir = self._testbed.run_dir
-        return faults.append(run_dir, faults.current_round(read_status(run_dir)), fault)
+        return fault_log.append(run_dir, fault_log.current_round(read_status(run_dir)), fault)
 
     def _recorded(self, fault: Fault) -> dict[str, Any]:
         """What the supervisor wrote down of it."""
-        found = [one for one in faults.read_faults(self._testbed.run_dir) if one.get("verb") == fault.verb]
+        found = [one for one in fault_log.read_faults(self._testbed.run_dir) if one.get("verb") == fault.verb]
         return found[-1] if found else {"verb": fault.verb, "what": fault.what, "agents": list(fault.agents)}
 
 

@@ -69,8 +69,8 @@ class ComposeRuntime(ContainerRuntime[Compose]):
 
     def document(self, tool: Compose, plan: Plan, scenario: Scenario, options: ContainerOptions) -> dict[str, Any]:  # noqa: ARG002
         """For either generation."""
-        part = environment_for_containers(scenario, plan)
-        return compose_document(plan, part, scenario.settings.seed, options)
+        environment = environment_for_containers(scenario, plan)
+        return compose_document(plan, environment, scenario.settings.seed, options)
 
     def launcher(
         self, docker: Docker, tool: Compose, project: str, run_dir: Path, document: dict[str, Any]

@@ -80,10 +80,12 @@ class ContainerPlaces:
         return f"{RUN_DIR}/{name}"
 
 
-def compose_document(plan: Plan, part: EnvironmentPlan, seed: int | None, options: ContainerOptions) -> dict[str, Any]:
+def compose_document(
+    plan: Plan, environment: EnvironmentPlan, seed: int | None, options: ContainerOptions
+) -> dict[str, Any]:
     """The document, as plain values."""
     _require_room(len(plan.agents), options.subnet)
-    services = {ENVIRONMENT: environment_service(plan, part, seed, options) | _own_address(None, options)}
+    services = {ENVIRONMENT: environment_service(plan, environment, seed, options) | _own_address(None, options)}
     for settings in plan.agents:
         who = [ENVIRONMENT, *(agent_name(peer) for peer in settings.peers)]
         services[agent_name(settings.id)] = (
@@ -107,14 +109,14 @@ def compose_document(plan: Plan, part: EnvironmentPlan, seed: int | None, option
 
 
 def environment_service(
-    plan: Plan, part: EnvironmentPlan, seed: int | None, options: ContainerOptions
+    plan: Plan, environment: EnvironmentPlan, seed: int | None, options: ContainerOptions
 ) -> dict[str, Any]:
     """The environment, as far as every orchestrator of this family takes it."""
     listen = f"tcp://0.0.0.0:{ENVIRONMENT_PORT}"
     return _service(plan, options, "environment") | {
-        "command": environment_arguments(part, listen=listen, run_dir=RUN_DIR, seed=seed),
+        "command": environment_arguments(environment, listen=listen, run_dir=RUN_DIR, seed=seed),
         "volumes": [_mount(options.run_dir, RUN_DIR)],
-        "mem_limit": f"{environment_megabytes(part)}m",
+        "mem_limit": f"{environment_megabytes(environment)}m",
         # Asked often, because agents wait for the answer; the agents themselves are asked twice a minute.
         "healthcheck": {"test": _HEALTH_PROBE, "interval": "2s", "timeout": "5s", "retries": 30},
         "stop_grace_period": "60s",
@@ -133,9 +135,9 @@ def agent_service(plan: Plan, agent: int, options: ContainerOptions) -> dict[str
     }
 
 
-def environment_megabytes(part: EnvironmentPlan) -> int:
+def environment_megabytes(environment: EnvironmentPlan) -> int:
     """What the environment may take: it holds every pull in memory."""
-    return _ENVIRONMENT_MEGABYTES + (_BYTES_PER_PULL * part.agents * part.rounds >> 20)
+    return _ENVIRONMENT_MEGABYTES + (_BYTES_PER_PULL * environment.agents * environment.rounds >> 20)
 
 
 def subnet_for(agents: int, taken: list[IPv4Network], start: int = 0) -> IPv4Network:

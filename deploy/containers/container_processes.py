@@ -28,7 +28,7 @@ from deploy.containers.containers import ContainerMark, Inspected
 from deploy.containers.docker import Docker, last_words
 from deploy.plan.environment import EnvironmentPlan
 from deploy.plan.names import ENVIRONMENT, STDERR, agent_name
-from deploy.testbed.runtime import Observer, ending_text
+from deploy.testbed.processes import Observer, ending_text
 
 LOG = "logs/docker.log"
 """What the programs said that started the containers."""

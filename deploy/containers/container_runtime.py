@@ -14,8 +14,8 @@ from agentd.errors import ConfigurationError, SettingsError
 from agentd.run.scenario import Scenario
 from agentd.settings import Pace
 from deploy.containers import containers
-from deploy.containers.agent_control import ContainerControl
 from deploy.containers.compose_document import LABEL_PROJECT, RUN_DIR, ContainerOptions, ContainerPlaces, subnet_for
+from deploy.containers.container_control import ContainerControl
 from deploy.containers.container_processes import ContainerProcesses, Launcher
 from deploy.containers.containers import ContainerMark
 from deploy.containers.docker import Docker, find_docker, require_docker

@@ -131,11 +131,6 @@ def require_compose() -> Compose:
     return found[0]
 
 
-def find_compose() -> Compose | None:
-    """The newest compose there is."""
-    return next(iter(find_composes()), None)
-
-
 def find_composes() -> list[Compose]:
     """Every compose there is, the newest first."""
     candidates = [("docker", "compose"), ("docker-compose",)]

@@ -33,10 +33,10 @@ _TMP = {"type": "tmpfs", "target": "/tmp", "tmpfs": {"size": 16 << 20}}  # noqa:
 
 
 def stack_document(
-    plan: Plan, part: EnvironmentPlan, seed: int | None, options: ContainerOptions, *, node: str = ""
+    plan: Plan, environment: EnvironmentPlan, seed: int | None, options: ContainerOptions, *, node: str = ""
 ) -> dict[str, Any]:
     """The document, as plain values; `node` is the id of the one that everything is placed on."""
-    services = {ENVIRONMENT: environment_service(plan, part, seed, options)}
+    services = {ENVIRONMENT: environment_service(plan, environment, seed, options)}
     for settings in plan.agents:
         services[agent_name(settings.id)] = agent_service(plan, settings.id, options) | _UNCHECKED
     network = {

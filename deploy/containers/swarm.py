@@ -107,8 +107,8 @@ class SwarmRuntime(ContainerRuntime[str]):
 
     def document(self, tool: str, plan: Plan, scenario: Scenario, options: ContainerOptions) -> dict[str, Any]:
         """Everything placed on this node."""
-        part = environment_for_containers(scenario, plan)
-        return stack_document(plan, part, scenario.settings.seed, options, node=tool)
+        environment = environment_for_containers(scenario, plan)
+        return stack_document(plan, environment, scenario.settings.seed, options, node=tool)
 
     def launcher(
         self,

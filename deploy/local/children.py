@@ -49,22 +49,22 @@ def agent_target(settings: AgentSettings) -> int:
     return run_agent(settings)
 
 
-def environment_target(part: EnvironmentPlan, ready: Connection) -> int:
+def environment_target(environment: EnvironmentPlan, ready: Connection) -> int:
     """Serve the bandit until every agent is done."""
     from agentd.environment.service import EnvironmentSettings, run_environment
     from agentd.run.arms import Arms
 
     settings = EnvironmentSettings(
-        listen=part.listen,
-        arms=Arms.from_json(part.arms),
-        agents=part.agents,
-        rounds=part.rounds,
-        seed=part.seed,
-        run=part.run,
-        run_dir=part.run_dir,
+        listen=environment.listen,
+        arms=Arms.from_json(environment.arms),
+        agents=environment.agents,
+        rounds=environment.rounds,
+        seed=environment.seed,
+        run=environment.run,
+        run_dir=environment.run_dir,
         until_done=True,
         together=True,
-        log_file=str(Path(part.run_dir) / ENVIRONMENT_LOG),
+        log_file=str(Path(environment.run_dir) / ENVIRONMENT_LOG),
     )
 
     def tell(address: str) -> None:

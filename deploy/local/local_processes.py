@@ -28,8 +28,8 @@ from agentd.settings import AgentSettings
 from deploy.local.children import GROUP_SIGNALS, Target, agent_target, child_main, environment_target, failures
 from deploy.plan.environment import EnvironmentPlan
 from deploy.plan.names import ENVIRONMENT, STDERR, agent_name
-from deploy.testbed.processes import ProcessMark, send
-from deploy.testbed.runtime import Observer, ending_text
+from deploy.testbed.process_marks import ProcessMark, send
+from deploy.testbed.processes import Observer, ending_text
 
 PRELOADED = (
     "asyncio",

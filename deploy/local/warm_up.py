@@ -5,7 +5,7 @@ copied into it: the byte code that the interpreter rewrites while it learns whic
 at their first call, the holes between blocks of memory that get filled. With hundreds of agents on one machine that is
 most of their memory and much of their start. Done here, before any fork, it is there once and shared by all.
 
-Nothing of the rehearsal is left to share but memory: no socket, no file, no thread, no generator, no noise.
+Nothing of it is left to share but memory: no socket, no file, no thread, no generator, no noise.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def agent_arguments(settings: AgentSettings) -> list[str]:
     return ["agent", *(word for one in ordered(AgentSettings) for word in _words(one, getattr(settings, one.name)))]
 
 
-def environment_arguments(part: EnvironmentPlan, *, listen: str, run_dir: str, seed: int | None) -> list[str]:
+def environment_arguments(environment: EnvironmentPlan, *, listen: str, run_dir: str, seed: int | None) -> list[str]:
     """The words after `agentd` that serve this bandit to agents that begin together.
 
     Without a seed the environment draws one of its own and keeps it in the run directory: a secret does not belong on
@@ -29,11 +29,11 @@ def environment_arguments(part: EnvironmentPlan, *, listen: str, run_dir: str, s
         "env",
         f"--listen={listen}",
         "--insecure",
-        f"--arms={','.join(repr(float(mean)) for mean in part.arms['requested'])}",
-        f"--reward={part.arms['kind']}",
-        f"--agents={part.agents}",
-        f"--rounds={part.rounds}",
-        f"--run={part.run.hex()}",
+        f"--arms={','.join(repr(float(mean)) for mean in environment.arms['requested'])}",
+        f"--reward={environment.arms['kind']}",
+        f"--agents={environment.agents}",
+        f"--rounds={environment.rounds}",
+        f"--run={environment.run.hex()}",
         f"--run-dir={run_dir}",
         "--together",
         "--until-done",

@@ -17,7 +17,8 @@ from deploy.plan.plan import LINK_FAULTS, RUN_BYTES, Plan, run_of_seed
 from deploy.testbed import registry
 from deploy.testbed.lifecycle import grace_for
 from deploy.testbed.outcome import write_summary
-from deploy.testbed.runtime import Prepared, Processes
+from deploy.testbed.processes import Processes
+from deploy.testbed.runtime import Prepared
 from deploy.testbed.supervisor import Display, Ending, Supervisor
 from topology.graph_files import to_node_link
 

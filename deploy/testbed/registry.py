@@ -19,8 +19,9 @@ from typing import Any
 
 from agentd.errors import ConfigurationError
 from agentd.files import replacing
-from deploy.testbed.processes import ProcessMark, boot_id
-from deploy.testbed.runtime import DEFAULT_RUNTIME, Mark, find_runtime
+from deploy.testbed.process_marks import ProcessMark, boot_id
+from deploy.testbed.processes import Mark
+from deploy.testbed.runtime import DEFAULT_RUNTIME, find_runtime
 
 FILE = "testbed.json"
 _KEPT = 50

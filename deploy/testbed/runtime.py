@@ -1,6 +1,6 @@
 """What a runtime is: where the processes of a testbed run, and all that differs with it.
 
-A runtime prepares a testbed, starts and watches its processes (`Processes`), finds them again later, lays hands on
+A runtime prepares a testbed, starts and watches its processes (`Processes`), finds them again later, kills and pauses
 single agents (`AgentControl`), and clears up after a supervisor that is gone. All else is the same whatever a testbed
 runs in. A further runtime is one module and its line in `RUNTIMES`, or a call of `register_runtime` in a module that
 AGENTD_PLUGINS names.
@@ -9,8 +9,6 @@ AGENTD_PLUGINS names.
 from __future__ import annotations
 
 import importlib
-import selectors
-import signal
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,16 +17,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agentd.errors import ConfigurationError, SettingsError
 from agentd.run.directory import RunDirectory
 from agentd.run.scenario import Scenario
-from agentd.settings import AgentSettings, Pace
+from agentd.settings import Pace
 from deploy.plan.environment import EnvironmentPlan, plan_environment
 from deploy.plan.plan import Keep, Plan
+from deploy.testbed.processes import Mark, Processes
 
 if TYPE_CHECKING:
     from deploy.testbed.registry import Testbed
 
 DEFAULT_RUNTIME = "local"
 RUNTIMES = {
-    DEFAULT_RUNTIME: "deploy.local.runtime:LOCAL",
+    DEFAULT_RUNTIME: "deploy.local.local_runtime:LOCAL",
     "compose": "deploy.containers.compose:COMPOSE",
     "swarm": "deploy.containers.swarm:SWARM",
 }
@@ -133,12 +132,12 @@ class Runtime(Protocol):
         ...
 
     def control(self, testbed: Testbed) -> AgentControl:
-        """Whoever can lay hands on its agents."""
+        """What can be done to its agents."""
         ...
 
 
 class AgentControl(Protocol):
-    """Lays hands on the agents of a running testbed; each method raises AgentdError where it could not."""
+    """Kills, restarts and pauses the agents of a running testbed; each method raises AgentdError where it could not."""
 
     writes_down: Collection[str]
     """What it does that somebody else writes down already."""
@@ -166,105 +165,3 @@ class AgentControl(Protocol):
     def reconnect(self, agent: int) -> None:
         """Give its network back."""
         ...
-
-
-class Mark(Protocol):
-    """What a process is recognised by, never mistaken for another one's."""
-
-    @property
-    def pid(self) -> int:
-        """Its number on this machine; 0: it has none."""
-        ...
-
-    def more(self) -> Mapping[str, str]:
-        """What a list of processes shows of it beside its number."""
-        ...
-
-    def to_json(self) -> Mapping[str, Any]:
-        """Plain values."""
-        ...
-
-
-class Process(Protocol):
-    """One process of a testbed, as far as has been noticed."""
-
-    name: str
-    exit_code: int | None
-
-    @property
-    def mark(self) -> Mark | None:
-        """None: it ended before anybody could look."""
-        ...
-
-    @property
-    def pid(self) -> int | None:
-        """Its number on this machine."""
-        ...
-
-    @property
-    def is_up(self) -> bool:
-        """Whether it runs."""
-        ...
-
-
-class Observer(Protocol):
-    """Who is told what happens to the processes."""
-
-    def started(self, name: str, *, by_itself: bool = False) -> None:
-        """A process runs; `by_itself`: after a crash, because the runtime saw to it."""
-        ...
-
-    def listens(self) -> None:
-        """The environment takes requests."""
-        ...
-
-    def ended(self, name: str, code: int, why: str, *, returns: bool = False) -> None:
-        """A process ended; `returns`: the runtime will start it again by itself. A negative code is a signal's."""
-        ...
-
-    def failed(self, why: str) -> None:
-        """The runtime itself failed."""
-        ...
-
-
-class Processes(Protocol):
-    """Starts, signals and watches the processes of one testbed."""
-
-    @property
-    def children(self) -> Mapping[str, Process]:
-        """The newest process of each name."""
-        ...
-
-    def attend(self, selector: selectors.BaseSelector, observer: Observer) -> None:
-        """Begin to watch; everything that happens from now on is told."""
-        ...
-
-    def start_environment(self, environment: EnvironmentPlan) -> None:
-        """Start the environment."""
-        ...
-
-    def start_agents(self, agents: Sequence[AgentSettings], interrupted: Callable[[], bool]) -> None:
-        """Start all agents; those that have not started when `interrupted` says so are left."""
-        ...
-
-    def start_again(self, name: str, settings: AgentSettings | EnvironmentPlan) -> None:
-        """Start one process anew that has ended."""
-        ...
-
-    def signal(self, names: Sequence[str], number: signal.Signals) -> None:
-        """Send a signal to processes by their names; those that have ended are passed over."""
-        ...
-
-    def close(self) -> None:
-        """Leave nobody behind, whatever happened."""
-        ...
-
-
-def ending_text(code: int) -> str:
-    """An exit code in words."""
-    if code >= 0:
-        return f"ended with exit code {code}"
-    try:
-        return f"killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"killed by signal {-code}"

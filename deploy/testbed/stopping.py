@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agentd.errors import AgentdError
 from deploy.testbed import control, registry
 from deploy.testbed.lifecycle import ENVIRONMENT_GRACE_S, GRACE_S, grace_for
-from deploy.testbed.processes import send, wait_for
+from deploy.testbed.process_marks import send, wait_for
 from deploy.testbed.registry import State, Testbed
 from deploy.testbed.runtime import find_runtime
 

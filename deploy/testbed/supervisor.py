@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from agentd.run import fault_log as faults
+from agentd.run import fault_log
 from agentd.run.status import Status, read_status
 from deploy.plan.environment import EnvironmentPlan
 from deploy.plan.names import ENVIRONMENT, agent_name, agent_of
@@ -33,8 +33,8 @@ from deploy.testbed.lifecycle import (
     StartAgain,
     StartAgents,
 )
+from deploy.testbed.processes import Processes
 from deploy.testbed.registry import State, Testbed
-from deploy.testbed.runtime import Processes
 
 LOG = "logs/supervisor.log"
 _START_TICK_S = 0.2
@@ -285,8 +285,8 @@ class Supervisor:
     def _write_fault(self, verb: str, name: str, done: str) -> None:
         what = f"{name} {done}"
         agents = () if name == ENVIRONMENT else (agent_of(name),)
-        round_ = faults.current_round(read_status(self._run_dir))
-        faults.append(self._run_dir, round_, faults.Fault(verb, what, agents))
+        round_ = fault_log.current_round(read_status(self._run_dir))
+        fault_log.append(self._run_dir, round_, fault_log.Fault(verb, what, agents))
         self._note(what)
 
     def _note(self, text: str) -> None:

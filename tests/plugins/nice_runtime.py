@@ -9,7 +9,7 @@ from agentd.run.scenario import Scenario
 from agentd.settings import AgentSettings
 from deploy.local.children import agent_target
 from deploy.local.local_processes import LocalProcesses
-from deploy.local.runtime import LocalRuntime
+from deploy.local.local_runtime import LocalRuntime
 from deploy.testbed.runtime import Prepared, Wanted, register_runtime
 
 NICENESS = 7

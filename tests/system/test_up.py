@@ -18,7 +18,7 @@ from running_testbeds import CONTRACT, PATIENCE_S, PATIENT, agentd, agentd_json,
 
 from agentd.run.scenario import make_scenario
 from agentd.settings import Pace, TestbedSettings
-from deploy.local.runtime import LOCAL
+from deploy.local.local_runtime import LOCAL
 from deploy.plan import ports
 from deploy.plan.ports import reserve
 from deploy.testbed.control import kill_agent, restart_agent

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from agentd.run import fault_log as faults
+from agentd.run import fault_log
 from agentd.shell.link_faults import Side, parse_agents, parse_sides
 from deploy.chaos.chaos import Chaos
 from deploy.testbed import registry
@@ -216,7 +216,7 @@ def reconnect(chaos: Chaos, told: Told, agents: Side) -> None:
 @click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Machine-readable.")
 def history(run_dir: str | None, as_json: bool) -> None:
     """List what was done to a testbed, running or not."""
-    done = faults.read_faults(registry.choose(run_dir).run_dir)
+    done = fault_log.read_faults(registry.choose(run_dir).run_dir)
     if as_json:
         click.echo(json.dumps(done, ensure_ascii=False))
     else:

@@ -63,9 +63,9 @@ def compose(
         run_dir=_as_place(run_dir or "run"),
         subnet=read_subnet(subnet) or subnet_for(len(plan.agents), []),
     )
-    part = environment_for_containers(scenario, plan)
+    environment = environment_for_containers(scenario, plan)
     make = stack_document if stack else compose_document
-    document = make(plan, part, scenario.settings.seed, options)
+    document = make(plan, environment, scenario.settings.seed, options)
     if as_json:
         click.echo(json.dumps(document, indent=1))
     else:

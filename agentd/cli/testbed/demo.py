@@ -21,7 +21,7 @@ from agentd.run.regret import regret_curve
 from agentd.run.scenario import Scenario, make_scenario
 from agentd.run.summary import NOT_PRIVATE
 from agentd.settings import TestbedSettings
-from deploy.local.runtime import LOCAL
+from deploy.local.local_runtime import LOCAL
 from deploy.testbed.display import display
 from deploy.testbed.launch import carry_out
 from deploy.testbed.outcome import PULLS

@@ -20,9 +20,7 @@ from agentd.run.scenario import Scenario, make_scenario
 from agentd.run.summary import banner, table
 from agentd.settings import Pace, Spending
 from deploy.plan.plan import Keep
-from deploy.testbed import description as reading
-from deploy.testbed import merged_logs as log_lines
-from deploy.testbed import registry
+from deploy.testbed import description, merged_logs, registry
 from deploy.testbed.detach import Tell, detached
 from deploy.testbed.display import Nothing, display
 from deploy.testbed.launch import Result, carry_out
@@ -165,7 +163,7 @@ def _up_detached(prepared: Prepared, *, as_json: bool) -> int:
     testbed = registry.read(place)
     if as_json:
         about = {"environment": prepared.plan.environment, "failure": news["failure"]}
-        click.echo(json.dumps({**reading.describe(testbed), **about, "supervisor": testbed.supervisor.pid}))
+        click.echo(json.dumps({**description.describe(testbed), **about, "supervisor": testbed.supervisor.pid}))
     elif not news["failure"]:
         click.echo(
             f"{testbed.agents} agents are running in {place}\nsee: agentd status, agentd logs; end it: agentd down"
@@ -213,7 +211,7 @@ def ps(run_dir: str | None, everything: bool, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([_listed(testbed) for testbed in shown]))
     elif shown:
-        click.echo("\n\n".join(reading.processes_text(testbed) for testbed in shown))
+        click.echo("\n\n".join(description.processes_text(testbed) for testbed in shown))
     else:
         click.echo("no testbed is running; start one with agentd up")
 
@@ -222,8 +220,8 @@ def _listed(testbed: Testbed) -> dict[str, Any]:
     return {
         "run": testbed.run,
         "run_dir": str(testbed.run_dir),
-        "state": reading.state_of(testbed),
-        "processes": reading.processes(testbed),
+        "state": description.state_of(testbed),
+        "processes": description.processes(testbed),
     }
 
 
@@ -232,8 +230,8 @@ def _listed(testbed: Testbed) -> dict[str, Any]:
 @_json_option
 def status(run_dir: str | None, as_json: bool) -> None:
     """Show how a testbed is doing: the one in RUN_DIR, or the newest that runs, or the newest."""
-    about = reading.describe(registry.choose(run_dir))
-    click.echo(json.dumps(finite(about), ensure_ascii=False) if as_json else reading.status_text(about))
+    about = description.describe(registry.choose(run_dir))
+    click.echo(json.dumps(finite(about), ensure_ascii=False) if as_json else description.status_text(about))
 
 
 @click.command(context_settings=_HELP)
@@ -245,15 +243,15 @@ def status(run_dir: str | None, as_json: bool) -> None:
 def logs(agents: tuple[str, ...], run_dir: str | None, follow: bool, lines: int, as_json: bool) -> None:
     """Show what the agents of a testbed logged, merged by time: of the named agents, `environment`, or of all."""
     testbed = registry.choose(run_dir)
-    files = log_lines.log_files(testbed, agents)
+    files = merged_logs.log_files(testbed, agents)
 
-    def show(line: log_lines.Line) -> None:
+    def show(line: merged_logs.Line) -> None:
         click.echo(line.text if as_json else line.readable())
 
-    for line in log_lines.last_lines(files, lines):
+    for line in merged_logs.last_lines(files, lines):
         show(line)
     if follow:
-        for line in log_lines.new_lines(files, _while_running(testbed.run_dir)):
+        for line in merged_logs.new_lines(files, _while_running(testbed.run_dir)):
             show(line)
 
 

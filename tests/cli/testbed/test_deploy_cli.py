@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from agentd.cli import cli
 from agentd.errors import ConfigurationError, SettingsError
 from deploy.testbed import stopping
-from deploy.testbed.processes import ProcessMark
+from deploy.testbed.process_marks import ProcessMark
 from deploy.testbed.registry import State, Testbed, announce, new_testbed, read, record
 
 NOBODY = ProcessMark(2**22 - 1, 12345)

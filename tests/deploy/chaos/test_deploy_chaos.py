@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from agentd.cli import cli
 from agentd.cli.testbed.chaos import Duration
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
-from agentd.run import fault_log as faults
+from agentd.run import fault_log
 from agentd.run.status import AgentStatus, Status
 from agentd.shell.link_faults import LinkFaults, parse_sides, read_faults
 from deploy.chaos.chaos import Chaos
 from deploy.plan.plan import LINK_FAULTS
-from deploy.testbed.processes import ProcessMark
+from deploy.testbed.process_marks import ProcessMark
 from deploy.testbed.registry import State, Testbed, announce, new_testbed, record
 
 AGENTS = 8
@@ -121,7 +121,7 @@ def test_what_makes_no_sense_is_one_clear_line_and_changes_nothing(
     assert complaint in said
     assert "Traceback" not in said
     assert not (testbed.run_dir / LINK_FAULTS).exists()
-    assert faults.read_faults(testbed.run_dir) == []
+    assert fault_log.read_faults(testbed.run_dir) == []
 
 
 def test_a_partition_is_cut_healed_and_written_down(testbed: Testbed) -> None:
@@ -130,7 +130,7 @@ def test_a_partition_is_cut_healed_and_written_down(testbed: Testbed) -> None:
     assert links(testbed).between(0, 7).cut
     (healed,) = told("heal")
     assert links(testbed) == LinkFaults()
-    assert faults.read_faults(testbed.run_dir) == [cut, healed]
+    assert fault_log.read_faults(testbed.run_dir) == [cut, healed]
 
 
 def test_faults_of_links_add_up_until_they_are_healed(testbed: Testbed) -> None:
@@ -195,17 +195,17 @@ def test_cuts_do_not_pile_up_without_end(testbed: Testbed) -> None:
 
 
 def test_lines_that_are_no_faults_are_passed_over(tmp_path: Path) -> None:
-    fault = faults.append(tmp_path, 7, faults.Fault("kill", "agent-1 killed", (1,)))
+    fault = fault_log.append(tmp_path, 7, fault_log.Fault("kill", "agent-1 killed", (1,)))
     with (tmp_path / "faults.jsonl").open("a", encoding="utf-8") as file:
         file.write('nonsense\n[]\n{"round": 1}\n' + "[" * 100_000 + "\n")
-    assert faults.read_faults(tmp_path) == [fault]
-    assert faults.read_faults(tmp_path / "elsewhere") == []
+    assert fault_log.read_faults(tmp_path) == [fault]
+    assert fault_log.read_faults(tmp_path / "elsewhere") == []
 
 
 def test_the_round_of_a_fault_is_where_most_agents_are() -> None:
     agents = tuple(AgentStatus(id=own, trial=trial) for own, trial in enumerate((3, 50, 51, 52, 900)))
-    assert faults.current_round(Status(rounds=100, group_regret=0.0, pulls=0, pulls_per_s=0.0, agents=agents)) == 51
-    assert faults.current_round(None) == 0
+    assert fault_log.current_round(Status(rounds=100, group_regret=0.0, pulls=0, pulls_per_s=0.0, agents=agents)) == 51
+    assert fault_log.current_round(None) == 0
 
 
 @given(st.integers(1, 10_000), st.sampled_from(["ms", "s", "m", ""]))

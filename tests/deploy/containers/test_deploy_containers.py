@@ -18,9 +18,9 @@ from deploy.containers.compose import COMPOSE, ComposeLauncher
 from deploy.containers.containers import ContainerMark, Inspected
 from deploy.containers.docker import Compose, Docker
 from deploy.containers.swarm import StackLauncher
-from deploy.local.runtime import LOCAL
+from deploy.local.local_runtime import LOCAL
 from deploy.testbed import registry
-from deploy.testbed.processes import ProcessMark
+from deploy.testbed.process_marks import ProcessMark
 from deploy.testbed.registry import State
 
 DOCKER = Docker("docker", "28", "20")

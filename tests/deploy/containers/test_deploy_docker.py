@@ -71,7 +71,7 @@ def test_a_client_without_the_plugin_leaves_the_old_compose(programs: Path) -> N
 def test_without_compose_one_line_names_what_to_install(programs: Path) -> None:
     with pytest.raises(ToolMissing, match="neither `docker compose` nor docker-compose; install it"):
         docker.require_compose()
-    assert docker.find_compose() is None
+    assert docker.find_composes() == []
 
 
 def test_a_failed_command_raises_its_last_words(programs: Path) -> None:

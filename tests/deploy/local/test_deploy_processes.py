@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from deploy.testbed.processes import ProcessMark, send, stop, wait_for
+from deploy.testbed.process_marks import ProcessMark, send, stop, wait_for
 
 SLEEPER = "import signal; print('up', flush=True); signal.pause()"
 STUBBORN = (

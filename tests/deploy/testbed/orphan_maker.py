@@ -11,7 +11,7 @@ import standins
 from agentd.run.scenario import make_scenario
 from agentd.settings import TestbedSettings
 from deploy.local.local_processes import LocalProcesses
-from deploy.local.runtime import LOCAL
+from deploy.local.local_runtime import LOCAL
 from deploy.testbed.display import Nothing
 from deploy.testbed.launch import carry_out
 from deploy.testbed.runtime import Wanted

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from deploy.local.children import FAILURES, failures
-from deploy.testbed.processes import ProcessMark, wait_for
+from deploy.testbed.process_marks import ProcessMark, wait_for
 
 PATIENCE_S = 120.0
 """More than anything here takes, even on a busy machine: reaching it is a failure."""

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from deploy.local.runtime import LOCAL
+from deploy.local.local_runtime import LOCAL
 from deploy.plan.names import ENVIRONMENT, agent_name
 from deploy.testbed.lifecycle import Lifecycle, Lost, Order, Phase, Send, StartAgain, StartAgents, grace_for
 

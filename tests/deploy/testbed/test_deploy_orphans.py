@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 from agentd.cli import cli
-from deploy.local import runtime as local_runtime
+from deploy.local import local_runtime
 from deploy.testbed import registry
-from deploy.testbed.processes import ProcessMark, send, stop, wait_for
+from deploy.testbed.process_marks import ProcessMark, send, stop, wait_for
 from deploy.testbed.registry import State
 
 HERE = Path(__file__).parent

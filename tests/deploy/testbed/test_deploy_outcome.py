@@ -15,7 +15,7 @@ from agentd.environment.run_terms import RunTerms
 from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import Store
 from agentd.errors import AgentdError
-from agentd.run import fault_log as faults
+from agentd.run import fault_log
 from agentd.run.directory import RunDirectory
 from agentd.run.scenario import Scenario, make_scenario
 from agentd.run.spec import Outcome
@@ -92,7 +92,7 @@ def left_behind(place: Path, scenario: Scenario) -> Outcome:
 def test_the_summary_joins_pulls_reports_faults_and_losses(tmp_path: Path) -> None:
     scenario = scenario_of()
     told = left_behind(tmp_path, scenario)
-    faults.append(tmp_path, 30, faults.Fault("kill", "agent-1 killed", (1,)))
+    fault_log.append(tmp_path, 30, fault_log.Fault("kill", "agent-1 killed", (1,)))
     ending = Ending(2.5, 15, "", (Lost(1, -9, "killed by SIGKILL"),))
     summary = write_summary(RunDirectory(tmp_path), scenario, ending, RUN)
     assert json.loads((tmp_path / "summary.json").read_text(encoding="utf-8")) == summary

@@ -11,7 +11,7 @@ import pytest
 
 from agentd.errors import ConfigurationError
 from deploy.testbed import registry
-from deploy.testbed.processes import ProcessMark
+from deploy.testbed.process_marks import ProcessMark
 from deploy.testbed.registry import FILE, State, Testbed, announce, choose, known, mark_ended, new_testbed, record
 
 NOBODY = ProcessMark(2**22 - 1, 12345)

@@ -17,15 +17,16 @@ from agentd.errors import AgentdError
 from agentd.run.scenario import make_scenario
 from agentd.settings import Pace, TestbedSettings
 from deploy.local.local_processes import LocalProcesses
-from deploy.local.runtime import LOCAL
+from deploy.local.local_runtime import LOCAL
 from deploy.plan.names import STDERR
 from deploy.testbed import registry
 from deploy.testbed.control import ask
 from deploy.testbed.launch import carry_out
 from deploy.testbed.lifecycle import Lost, Phase
-from deploy.testbed.processes import ProcessMark
+from deploy.testbed.process_marks import ProcessMark
+from deploy.testbed.processes import ending_text
 from deploy.testbed.registry import State, new_testbed
-from deploy.testbed.runtime import Prepared, Wanted, ending_text
+from deploy.testbed.runtime import Prepared, Wanted
 from deploy.testbed.supervisor import LOG, Ending, Supervisor, View
 
 AGENTS = 3

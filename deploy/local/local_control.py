@@ -1,4 +1,4 @@
-"""Hands on the agents of this machine: signals, and the supervisor where it must know."""
+"""What can be done to agents of this machine: signals, and the supervisor where it must know."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection
 from agentd.errors import AgentdError, SettingsError
 from deploy.plan.names import agent_name
 from deploy.testbed import control, registry
-from deploy.testbed.processes import ProcessMark, send
+from deploy.testbed.process_marks import ProcessMark, send
 from deploy.testbed.registry import Testbed
 
 

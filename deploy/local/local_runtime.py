@@ -8,13 +8,13 @@ from typing import Any
 
 from agentd.run.scenario import Scenario
 from deploy.local import preflight
-from deploy.local.agent_control import LocalControl
+from deploy.local.local_control import LocalControl
 from deploy.local.local_processes import LocalProcesses
 from deploy.plan.plan import make_plan
 from deploy.plan.ports import reserve
 from deploy.testbed.launch import new_directory, run_of, write_plan
 from deploy.testbed.lifecycle import GRACE_S
-from deploy.testbed.processes import ProcessMark, boot_id, stop
+from deploy.testbed.process_marks import ProcessMark, boot_id, stop
 from deploy.testbed.registry import Testbed
 from deploy.testbed.runtime import DEFAULT_RUNTIME, Prepared, Wanted
 

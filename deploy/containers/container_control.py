@@ -1,4 +1,4 @@
-"""Hands on the containers of a testbed: what docker can do to them, and a kill that docker must not know of.
+"""What can be done to agents in containers: docker's own verbs, and a kill that docker must not know of.
 
 `docker kill` counts as an operator's stop, after which no restart policy acts. A crash is a process that dies: its
 number on this machine is in `docker inspect`, and root may kill it.
