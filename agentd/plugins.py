@@ -1,10 +1,11 @@
-"""Policies and bodies of somebody else, loaded at the start of every process that needs to know them.
+"""Policies, bodies and runtimes of somebody else, loaded at the start of every process that needs to know them.
 
 AGENTD_PLUGINS=module[,module] names modules that are importable here (PYTHONPATH says where else to look). Importing
 one is to register what it brings:
 
     from agentd.core.bodies import Field, Kind, register
     from agentd.core.policy import Algorithm, register_policy
+    from deploy.testbed.runtime import register_runtime
 
 `agentd` imports them before it looks at a verb, and so does every agent that a testbed of this machine forks. They do
 not travel: an agent in a container or on another machine needs them installed, and the variable set, there.
