@@ -21,7 +21,6 @@ from agentd.core.lies import Attack, known_attacks
 from agentd.core.message import MAX_AGENT_ID, MAX_ARMS, MAX_INCARNATION, MAX_LIFETIME, MAX_TRIAL
 from agentd.core.policy import ALGORITHMS
 from agentd.core.policy.knobs import (
-    MIN_EPSILON,
     Budget,
     PolicyKnobs,
     PolicySettings,
@@ -32,17 +31,6 @@ from agentd.core.policy.knobs import (
 )
 from agentd.core.rewards import DISTRIBUTIONS
 from agentd.errors import SettingsError
-
-__all__ = [
-    "MIN_EPSILON",
-    "AgentSettings",
-    "Pace",
-    "RunKnobs",
-    "Spending",
-    "TestbedSettings",
-    "is_loopback",
-    "ordered",
-]
 
 NOISES = ("exact", "opendp")
 """Where running agents take their noise from: the exact sampler of `core.privacy`, or OpenDP's."""

@@ -18,7 +18,6 @@ from typing import Any
 import click
 import pytest
 import yaml
-from agentd.wire.environment import Welcome
 from click.testing import CliRunner
 
 from agentd.cli import cli
@@ -29,6 +28,7 @@ from agentd.core.policy.knobs import Budget, PolicyKnobs, about, flag_of
 from agentd.core.privacy.laplace import SeededLaplace
 from agentd.settings import AgentSettings, Pace, RunKnobs, Spending, TestbedSettings, as_typed, ordered
 from agentd.shell.daemon import agent_of
+from agentd.wire.environment_messages import Welcome
 from deploy.kubernetes.toml_text import agent_toml
 from deploy.plan.arguments import agent_arguments
 

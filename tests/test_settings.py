@@ -9,8 +9,9 @@ import pytest
 
 from agentd.core.message import MAX_AGENT_ID, MAX_ARMS, MAX_LIFETIME, MAX_TRIAL
 from agentd.core.policy import ALGORITHMS, PolicySettings
+from agentd.core.policy.knobs import MIN_EPSILON
 from agentd.errors import SettingsError
-from agentd.settings import MIN_EPSILON, AgentSettings, TestbedSettings, is_loopback
+from agentd.settings import AgentSettings, TestbedSettings, is_loopback
 
 NAN, INF = float("nan"), float("inf")
 KNOWN = ", ".join(ALGORITHMS)
