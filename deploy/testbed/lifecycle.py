@@ -100,7 +100,6 @@ class Lifecycle:
         self._environment_grace_s = environment_grace_s
         self._listens = False
         self._environment_came = False
-        self._environment_code: int | None = None
         self._absent_on_demand = False  # the environment, because somebody wants to see what happens then
         self._restarting: set[str] = set()
         self._returning: set[str] = set()
@@ -142,7 +141,6 @@ class Lifecycle:
         if returns and not self._is_stopping:
             self._await_return(name, code, why)
         elif name == ENVIRONMENT:
-            self._environment_code = code
             if code and not self._absent_on_demand and not self._is_stopping:
                 self._fail(f"the environment failed: {why}")
         elif code and not self._is_stopping:
