@@ -130,6 +130,7 @@ class TestProcess:
         assert {line["agent"] for line in events(log_file)} == {1}
         (done,) = events(log_file, "done")
         assert (done["trial"], done["run"]) == (2, RUN.hex())
+        assert "lies" not in done
 
     def test_a_second_sigterm_ends_it_at_once(self, log_file: Path) -> None:
         def silent_after_the_first_pull(request: EnvironmentMessage) -> list[EnvironmentMessage | bytes]:
@@ -174,6 +175,15 @@ class TestProcess:
         with environment, Process(*arguments) as process:
             assert process.wait() == 0, process.errors
         assert (environment.reports[1].trial, environment.reports[1].done) == (5, True)
+
+    def test_a_liar_says_at_the_end_how_often_it_lied(self, log_file: Path) -> None:
+        lying = {"algorithm": "byzantine-ucb", "contamination": 1.0, "attack": "worst", "seed": 1, "rounds": 6}
+        with StandIn(free_address()) as environment:
+            arguments = agent_arguments(1, free_address(), environment.address, {}, log_file=log_file, **lying)
+            with Process(*arguments, "--lies") as process:
+                assert process.wait() == 0, process.errors
+        (done,) = events(log_file, "done")
+        assert (done["trial"], done["lies"]) == (6, 6)
 
     def test_a_run_that_was_over_before_ends_with_0(self, log_file: Path) -> None:
         with StandIn(free_address(), lambda _: [Refused(Refusal.RUN_OVER, "the run is over")]) as environment:
