@@ -42,7 +42,6 @@ class ComposeLauncher:
         return [self._docker.client, "start", container]
 
     def returns(self, ended: Inspected | None, code: int, crashes: int) -> bool:  # noqa: ARG002
-        """As Docker says."""
         return ended is not None and (ended.restarting or ended.running)
 
     def patience_s(self, names: int) -> float:
@@ -79,7 +78,6 @@ class ComposeRuntime(ContainerRuntime[Compose]):
         return ComposeLauncher(docker, tool, project, run_dir, len(document["services"]))
 
     def remove(self, docker: Docker, project: str) -> None:
-        """By label."""
         containers.remove(docker, project)
 
 

@@ -54,7 +54,6 @@ class ContainerControl:
         self._run("pause", self._container(agent).id)
 
     def resume(self, agent: int) -> None:
-        """Let them go on."""
         self._run("unpause", self._container(agent).id)
 
     def disconnect(self, agent: int) -> None:

@@ -170,7 +170,6 @@ class ContainerProcesses:
         self._next_batch()
 
     def start_again(self, name: str, settings: AgentSettings | EnvironmentPlan) -> None:  # noqa: ARG002
-        """One container anew."""
         command = self._launcher.start_again(name, self.children[name].mark.id)
         self._run(command, 1, lambda code: self._has_started([name], code))
 

@@ -42,11 +42,9 @@ class ContainerMark:
         raise ValueError(f"not the mark of a container: {data!r}")
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
         return {"container": self.id, "pid": self.pid}
 
     def more(self) -> dict[str, str]:
-        """Its id in Docker."""
         return {"container": self.id}
 
 

@@ -25,15 +25,12 @@ class LocalControl:
         control.kill_agent(self._run_dir, agent)
 
     def restart(self, agent: int) -> None:
-        """Through the supervisor."""
         control.restart_agent(self._run_dir, agent)
 
     def pause(self, agent: int) -> None:
-        """SIGSTOP."""
         self._signal(agent, signal.SIGSTOP)
 
     def resume(self, agent: int) -> None:
-        """SIGCONT."""
         self._signal(agent, signal.SIGCONT)
 
     def disconnect(self, agent: int) -> None:

@@ -69,7 +69,6 @@ class Child:
 
     @property
     def pid(self) -> int | None:
-        """Its number."""
         return self.mark.pid if self.mark is not None else None
 
 
@@ -107,7 +106,6 @@ class LocalProcesses:
             self._start(agent_name(settings.id), self._agent, settings)
 
     def start_again(self, name: str, settings: AgentSettings | EnvironmentPlan) -> None:
-        """One process anew."""
         if isinstance(settings, EnvironmentPlan):
             self.start_environment(settings)
         else:

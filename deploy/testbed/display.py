@@ -48,7 +48,6 @@ class LiveTable:
         self._live = live
 
     def update(self, view: View) -> None:
-        """Draw it again."""
         self._live.update(rich_table(view), refresh=True)
 
 

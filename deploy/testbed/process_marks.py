@@ -44,7 +44,6 @@ class ProcessMark:
 
     @classmethod
     def own(cls) -> ProcessMark:
-        """This process."""
         mark = cls.of(os.getpid())
         return mark if mark is not None else cls(os.getpid(), 0)
 
@@ -57,7 +56,6 @@ class ProcessMark:
         raise ValueError(f"not the mark of a process: {data!r}")
 
     def to_json(self) -> dict[str, int]:
-        """Plain values."""
         return {"pid": self.pid, "started": self.started}
 
     def more(self) -> dict[str, str]:

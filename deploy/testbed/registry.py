@@ -72,7 +72,6 @@ class Testbed:
         return self.is_supervised() or find_runtime(self.runtime).has_left_over(self)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
         return {
             "run": self.run,
             "run_dir": str(self.run_dir),
