@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 from agentd.core.bodies import Kind
 from agentd.core.message import Batch, Columns, by_kind
 from agentd.core.origins import ABSENT, OWN, Origins
-from agentd.core.repetition import TRIAL_STEP, Outcome, Repetition
+from agentd.core.repetition import TRIAL_STEP, Repetition, RoundOutcome
 from agentd.core.sequel import Sequel
 
 WINDOW = 128
@@ -169,7 +169,7 @@ class Gossip:
         claims = self._claim(rows, batch.trial, batch.life)
         return self._settle(batch.rows(claims.best), rows, claims, renewed)
 
-    def _settle(self, best: Batch, rows: Columns, claims: Outcome, renewed: Columns) -> Heard:
+    def _settle(self, best: Batch, rows: Columns, claims: RoundOutcome, renewed: Columns) -> Heard:
         """Close the winners' cells to copies that are no better, queue what is to be relayed, tell what is new."""
         self._ring.reshape(-1)[claims.cells[claims.best]] = claims.closing
         if len(rows) > len(best):
@@ -234,7 +234,7 @@ class Gossip:
             self.dropped["stale"] += len(rows) - len(inside)
         return inside
 
-    def _claim(self, rows: Columns, trial: Columns, life: Columns) -> Outcome:
+    def _claim(self, rows: Columns, trial: Columns, life: Columns) -> RoundOutcome:
         """Let every copy claim its cell; the first best copy of each key whose life beats what was known wins it.
 
         The earlier of equal copies has the higher turn, and the largest claim stays: whoever finds its own claim there
@@ -248,7 +248,7 @@ class Gossip:
         known = ring[cells]
         np.maximum.at(ring, cells, claims)
         best = (ring[cells] == claims).nonzero()[0]
-        return Outcome(cells, known, unseen, best, claims[best] | _LAST_TURN, known[best] < unseen[best])
+        return RoundOutcome(cells, known, unseen, best, claims[best] | _LAST_TURN, known[best] < unseen[best])
 
     def _turns_of(self, number: int) -> Columns:
         if len(self._turns) < number:

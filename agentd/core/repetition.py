@@ -58,7 +58,7 @@ TRIAL_STEP = 1 << 33
 ONE_HOP = np.eye(HEAD_WIDTH, dtype=np.int64)[LIFE]
 
 
-class Outcome(NamedTuple):
+class RoundOutcome(NamedTuple):
     """What came of a round: which copies won, and what that changes in the ring."""
 
     cells: Columns
@@ -78,7 +78,7 @@ class Outcome(NamedTuple):
 class Repetition:
     """The last round of one kind, and what the same one trial later comes to."""
 
-    def __init__(self, batch: Batch, rows: Columns, outcome: Outcome, winners: Sequel) -> None:
+    def __init__(self, batch: Batch, rows: Columns, outcome: RoundOutcome, winners: Sequel) -> None:
         self._head = head = batch.head
         self._number = batch.sequel.number if batch.sequel is not None else 0
         self.winners = winners
