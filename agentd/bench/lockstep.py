@@ -38,7 +38,7 @@ def bench_lockstep(
     context.set_forkserver_preload(_PRELOADED)
     flags = ["--topology", str(graph_file), "--rounds", str(WARM_UP + rounds)]
     say(f"{network.agents} agents, {rounds} rounds of {ALGORITHM}")
-    memories = [Memory() for _ in range(repetitions + 1)]
+    memories = [MemoryUse() for _ in range(repetitions + 1)]
     ours = [run_testbed(flags, memories[0])]
     bare: list[float] = []
     for repetition in range(1, repetitions + 1):
@@ -72,7 +72,7 @@ def _bare(context: ForkServerContext, network: Network, ports: list[int], run: R
     return bare_rounds_per_second(context, network, ports, lengths, rounds)
 
 
-class Memory:
+class MemoryUse:
     """Memory of each agent in MB, taken once, when the last agent has begun its rounds."""
 
     def __init__(self) -> None:
