@@ -17,7 +17,7 @@ from agentd.cli.options import FROM_ENVIRONMENT, Numbers, Range, config_option
 from agentd.core.chance import Purpose, stream
 from agentd.core.rewards import DISTRIBUTIONS
 from agentd.environment.live_status import dropped_in_all, epsilon_of
-from agentd.environment.request_server import Ending
+from agentd.environment.request_server import RunEnding
 from agentd.environment.run_terms import RunTerms
 from agentd.environment.service import EnvironmentSettings, run_environment
 from agentd.environment.store import read_terms
@@ -95,7 +95,7 @@ def environment_settings(
     return EnvironmentSettings(arms=arms, seed=seed, run=identity, run_dir=run_dir, log_file=log_file, **flags)
 
 
-def summarise_environment(ending: Ending) -> dict[str, Any]:
+def summarise_environment(ending: RunEnding) -> dict[str, Any]:
     """What an environment knows of `summary.json`; null is what only a launcher could know."""
     bandit = ending.bandit
     reports = [seat.report for seat in bandit.seats.values() if seat.report is not None]
@@ -199,7 +199,7 @@ def _say_ready(settings: EnvironmentSettings, as_json: bool, address: str) -> No
     )
 
 
-def _say_ending(settings: EnvironmentSettings, seed: int | None, as_json: bool, ending: Ending) -> None:
+def _say_ending(settings: EnvironmentSettings, seed: int | None, as_json: bool, ending: RunEnding) -> None:
     summary = summarise_environment(ending)
     if settings.run_dir is not None:
         _write_run(Path(settings.run_dir), settings, seed, ending, summary)
@@ -207,7 +207,7 @@ def _say_ending(settings: EnvironmentSettings, seed: int | None, as_json: bool, 
 
 
 def _write_run(
-    place: Path, settings: EnvironmentSettings, seed: int | None, ending: Ending, summary: dict[str, Any]
+    place: Path, settings: EnvironmentSettings, seed: int | None, ending: RunEnding, summary: dict[str, Any]
 ) -> None:
     """Manifest and summary, where no launcher writes better ones."""
     if _has_launcher(place):

@@ -27,7 +27,7 @@ _STATUS_SHARE = 0.05  # with thousands of agents status.json is written less oft
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class RunEnding:
     """What an environment knows at its end."""
 
     bandit: SharedBandit
@@ -81,7 +81,7 @@ class RequestServer:
         self._changed = True
         return len(messages)
 
-    def finish(self) -> Ending:
+    def finish(self) -> RunEnding:
         """Write everything down and say goodbye."""
         self._log.info("ending", pulls=self.bandit.pulls)
         self.answer_waiting()
@@ -90,7 +90,7 @@ class RequestServer:
         if self._store is not None:
             self._write_results(self._store)
         self._log.info("ended", pulls=self.bandit.pulls, group_regret=status.group_regret, wall_s=round(wall_s, 3))
-        return Ending(self.bandit, status, wall_s)
+        return RunEnding(self.bandit, status, wall_s)
 
     def _reply(self, parts: list[bytes], now_s: float) -> Reply:
         try:

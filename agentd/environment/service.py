@@ -17,7 +17,7 @@ from pathlib import Path
 
 import zmq
 
-from agentd.environment.request_server import Ending, RequestServer
+from agentd.environment.request_server import RequestServer, RunEnding
 from agentd.environment.router import Router
 from agentd.environment.run_terms import RunTerms, term_faults
 from agentd.environment.shared_bandit import SharedBandit
@@ -69,7 +69,7 @@ class EnvironmentSettings:
 def run_environment(
     settings: EnvironmentSettings,
     on_ready: Callable[[str], None] | None = None,
-    on_end: Callable[[Ending], None] | None = None,
+    on_end: Callable[[RunEnding], None] | None = None,
 ) -> int:
     """Serve until SIGTERM, SIGINT or, if asked to, until all agents are done; returns the exit code.
 

@@ -13,7 +13,7 @@ from agentd.cli import env as env_module
 from agentd.cli.env import env, environment_settings, summarise_environment
 from agentd.core.chance import Purpose, stream
 from agentd.environment.live_status import Tallies, status_of
-from agentd.environment.request_server import Ending
+from agentd.environment.request_server import RunEnding
 from agentd.environment.service import EnvironmentSettings, settle
 from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import Store
@@ -30,7 +30,7 @@ def settings_of(**flags: Any) -> EnvironmentSettings:
     )
 
 
-def ending_of(settings: EnvironmentSettings, *reports: Report) -> Ending:
+def ending_of(settings: EnvironmentSettings, *reports: Report) -> RunEnding:
     """What the service would hand over after one pull."""
     bandit = SharedBandit(settle(settings, None), lambda _connection: True)
     bandit.answer(b"", Pull(0, 1, 1), 0.0)
@@ -38,7 +38,7 @@ def ending_of(settings: EnvironmentSettings, *reports: Report) -> Ending:
         bandit.answer(b"", report, 0.0)
     tallies = Tallies()
     tallies.malformed["shape"] = 2
-    return Ending(bandit, status_of(bandit, tallies, address="tcp://x:1", pulls_per_s=0.0, now_s=1.0), 1.25)
+    return RunEnding(bandit, status_of(bandit, tallies, address="tcp://x:1", pulls_per_s=0.0, now_s=1.0), 1.25)
 
 
 @pytest.fixture
