@@ -147,6 +147,12 @@ class Wire:
     def drain(self) -> list[Batch]:
         return []
 
+    def now_s(self) -> float:
+        return 0.0
+
+    async def pause(self, seconds: float, stop: asyncio.Event) -> None:
+        """Nobody waits here."""
+
     def publish(self, round_: int, batches: Iterable[Batch], *, last: bool = False) -> None:
         for batch in batches:
             for message in batch.messages():
