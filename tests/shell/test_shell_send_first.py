@@ -46,6 +46,12 @@ class Wire:
     def drain(self) -> list[Batch]:
         return []
 
+    def now_s(self) -> float:
+        return 0.0
+
+    async def pause(self, seconds: float, stop: asyncio.Event) -> None:
+        """Nobody waits here."""
+
     async def gather(self, round_timeout_s: float, stop: asyncio.Event) -> list[Batch]:
         return []
 
