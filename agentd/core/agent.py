@@ -180,6 +180,7 @@ class Agent:
         return turn
 
     def _own_message(self, kind: Kind, body: list[int]) -> Batch:
+        kind.require_released(body)
         head = self._own_head.copy()
         head[0, TRIAL] = self.trial
         return Batch(kind, head, Single(kind, body), _NOT_SIGNED, sound=self.trial <= MAX_TRIAL)
