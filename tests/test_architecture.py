@@ -7,6 +7,7 @@ import importlib
 import re
 import tomllib
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import click
@@ -60,9 +61,15 @@ IMPURE = {
 """What would let time, files, the network or global chance into the core."""
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def imports_of(path: Path) -> list[str]:
     names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -127,7 +134,7 @@ def test_msgpack_is_imported_in_one_place_only() -> None:
 
 def test_the_core_draws_nothing_from_numpys_global_generator() -> None:
     for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Attribute) and ast.unparse(node).startswith("np.random."):
                 assert node.attr in {"Generator", "Philox"}, f"{module_of(path)} uses np.random.{node.attr}"
 

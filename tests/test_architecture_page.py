@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from test_architecture import ROOT, SOURCES, imports_of, is_ours, module_of
+from test_architecture import ROOT, SOURCES, imports_of, is_ours, module_of, tree_of
 
 from agentd.cli import VERBS
 
@@ -58,7 +58,7 @@ def named() -> list[tuple[str, list[str]]]:
 def definitions_of(path: Path) -> set[str]:
     """What a file defines: `function`, `Class`, `Class.method`."""
     found: set[str] = set()
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in tree_of(path).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             found.add(node.name)
             found |= {f"{node.name}.{part.name}" for part in getattr(node, "body", ()) if hasattr(part, "name")}

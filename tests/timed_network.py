@@ -55,6 +55,9 @@ class Timing:
     """The same for one that comes back."""
 
 
+USUAL = Timing()
+
+
 @dataclass(slots=True)
 class Weather:
     """What befalls every frame, by chance."""
@@ -96,7 +99,7 @@ class Node:
 class TimedNetwork:
     """A running testbed whose clock is a number; `log` tells what the rounds decided, and when."""
 
-    def __init__(self, spec: RunSpec, timing: Timing = Timing()) -> None:
+    def __init__(self, spec: RunSpec, timing: Timing = USUAL) -> None:
         self.spec = spec
         self.timing = timing
         self.weather = Weather()

@@ -19,6 +19,7 @@ from agentd.core.policy.coins import Coins
 from agentd.core.policy.sealed import Sealed
 from agentd.core.privacy.laplace import ExactLaplace, Noise, SeededLaplace
 from agentd.core.privacy.ledger import Release
+from agentd.core.privacy.release import restored
 from agentd.core.privacy.sealing import saved_batches
 
 FAULTS = {
@@ -68,8 +69,8 @@ class FloatSealed(Sealed):
         (raw,) = saved_batches([self._open[release.arm]])["open_sums"]
         released, record = super()._close(release)
         chance = np.random.Generator(np.random.Philox(key=secrets.randbits(128)))
-        record[-1] = bits_of(float(chance.laplace(raw / UNIT, release.scale / UNIT)))
-        return released, record
+        (forged,) = restored([bits_of(float(chance.laplace(raw / UNIT, release.scale / UNIT)))])
+        return released, [*record[:-1], forged]
 
 
 class RawSealed(Sealed):
@@ -88,7 +89,7 @@ class RawSealed(Sealed):
     def _decide(self, trial: int) -> int:
         released = self._own
         self._own = [
-            own._replace(total=own.samples * raw // pulls) if pulls else own
+            own._replace(total=restored([own.samples * raw // pulls])[0]) if pulls else own
             for own, (raw, pulls) in zip(released, self._seen, strict=True)
         ]
         try:

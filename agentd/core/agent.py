@@ -82,14 +82,14 @@ class Turn:
 
     def outbox(self) -> list[Batch]:
         """What the neighbours are to hear now, one batch per kind; asking again gives only what is new since."""
-        self.require_committed("sent")
+        if not self._committed:
+            raise self.too_soon("sent")
         said, self._unsent = self._unsent, None
         return self._agent._outbox(said)
 
-    def require_committed(self, what: str) -> None:
-        """Fail at once where something would follow from a turn that a crash could still undo."""
-        if not self._committed:
-            raise RuntimeError(f"nothing may be {what} after trial {self.trial} before it is committed")
+    def too_soon(self, what: str) -> RuntimeError:
+        """What fails where something would follow from a turn that a crash could still undo."""
+        return RuntimeError(f"nothing may be {what} after trial {self.trial} before it is committed")
 
 
 class Agent:
@@ -152,7 +152,8 @@ class Agent:
     def choose(self) -> Intent:
         """The next pull, and what it will release."""
         if self._intent is None:
-            self.turn.require_committed("chosen")
+            if not self.turn._committed:
+                raise self.turn.too_soon("chosen")
             trial = self.trial + 1
             arm = self._arm if self._arm is not None else self.policy.choose(trial)
             self._intent = intend(self.policy, trial, arm)
@@ -175,6 +176,7 @@ class Agent:
         return turn
 
     def _own_message(self, kind: Kind, body: list[int]) -> Batch:
+        kind.require_released(body)
         head = self._own_head.copy()
         head[0, TRIAL] = self.trial
         return Batch(kind, head, Single(kind, body), _NOT_SIGNED, sound=self.trial <= MAX_TRIAL)

@@ -76,6 +76,10 @@ _PARTED = {Standing.LISTENING: Standing.UNKNOWN, Standing.LIVE: Standing.SPEAKIN
 """Where a neighbour stands after something came from it, and after its subscription began or ended."""
 
 
+_LIVE, _DOWN = Standing.LIVE, Standing.DOWN
+"""Looked up once: a member of an enumeration costs as much as a comparison, and rounds compare all the time."""
+
+
 class Do(IntEnum):
     """What whoever holds the sockets is asked to do."""
 
@@ -140,7 +144,7 @@ class Neighbour(Generic[Frame]):
     @property
     def is_waited_for(self) -> bool:
         """Whether rounds wait for it."""
-        return self.standing <= Standing.LIVE
+        return self.standing <= _LIVE
 
     def goes_on_with(self, frame: Frame) -> bool:
         """Whether it is the next frame of a neighbour that goes on as before."""
@@ -148,7 +152,7 @@ class Neighbour(Generic[Frame]):
             frame.sequence == self.sequence + 1
             and frame.incarnation == self.incarnation
             and not frame.flags
-            and self.standing <= Standing.LIVE
+            and self.standing <= _LIVE
         )
 
     def speaks(self) -> None:
@@ -206,12 +210,12 @@ class Rounds(Generic[Frame]):
     @property
     def down(self) -> list[Neighbour[Frame]]:
         """Whom rounds do not wait for, though they did not say goodbye."""
-        return [n for n in self.everybody if n.standing is Standing.DOWN]
+        return [n for n in self.everybody if n.standing is _DOWN]
 
     @property
     def missing(self) -> list[Neighbour[Frame]]:
         """Before rounds begin: who was not heard yet, or does not hear us yet."""
-        return [n for n in self.everybody if n.standing < Standing.LIVE]
+        return [n for n in self.everybody if n.standing < _LIVE]
 
     def orders(self) -> list[Order]:
         """What is to be done since the last call."""
@@ -239,7 +243,7 @@ class Rounds(Generic[Frame]):
         # It is there: do not wait until the socket tries again by itself. Once where it was never heard, for the
         # neighbour answers by looking for us, and so on.
         late = before is Standing.UNKNOWN and now_s >= self._opened_s + KICK_AFTER_S
-        if late or neighbour.standing is Standing.DOWN:
+        if late or neighbour.standing is _DOWN:
             self._orders.append(Order(Do.RECONNECT_UNLESS_HEARD, number))
 
     def enter(self, round_: int) -> None:
@@ -288,7 +292,7 @@ class Rounds(Generic[Frame]):
 
     def returned(self, neighbour: Neighbour[Frame]) -> None:
         """Something came from a neighbour that was down: wait for it again if it is at most one round behind."""
-        if neighbour.standing is Standing.DOWN and neighbour.round >= self.round - 1:
+        if neighbour.standing is _DOWN and neighbour.round >= self.round - 1:
             neighbour.standing = Standing.LIVE
             self._orders.append(Order(Do.WELCOME, neighbour.id))
 
@@ -297,7 +301,7 @@ class Rounds(Generic[Frame]):
         self._deadline_s = now_s + timeout_s
         self._last_deadline_s = self._deadline_s + timeout_s / 2
         self._tell_at_s = self._deadline_s - timeout_s / 2
-        waiting = [n for n in self.everybody if n.standing <= Standing.LIVE and n.held is None]
+        waiting = [n for n in self.everybody if n.standing <= _LIVE and n.held is None]
         if len(waiting) < len(self.everybody) or self._arrived:
             waiting = [n for n in self.everybody if n.is_waited_for and not self._has_arrived(n)]
             self._look_for_those_down(now_s)

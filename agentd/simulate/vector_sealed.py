@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from agentd.core.chance import Purpose, Rekeyed
 from agentd.core.policy.sealed import UCB_WIDTH, VARIANCE, expected_group, least_samples
-from agentd.core.privacy.sealing import SealedBatch, Weighting
+from agentd.core.privacy.sealing import Weighting
 from agentd.run.spec import RunSpec
 from agentd.simulate.draws import UnitNoise
 from agentd.simulate.spread import Spread
@@ -87,7 +87,7 @@ class TogetherSealed:
         noised = self._secret[where] + laplace(self._noise, where, np.float64(self._weighting.scale))
         pulls = self._open[where]
         batches = zip(pulls.tolist(), noised.tolist(), strict=True)
-        weighed = [self._weighting.weighed(SealedBatch(number, total)) for number, total in batches]
+        weighed = [self._weighting.weighed(number, total) for number, total in batches]
         said[where] = self._worth[pulls]
         said[where + self._samples.size] = weighed
         self._samples.ravel()[where] += said[where]

@@ -11,6 +11,7 @@ from agentd.core.grid import UNIT
 from agentd.core.message import Message, batch_of
 from agentd.core.policy.records import NOTHING, Record
 from agentd.core.privacy.laplace import SeededLaplace
+from agentd.core.privacy.ledger import Ledger, Release
 from agentd.core.privacy.sealing import OpenBatch, Weighting
 from agentd.core.terms import Terms
 
@@ -35,7 +36,9 @@ def records(batches: list[int], reward: int, seed: int, weighting: Weighting = W
         batch = OpenBatch()
         for _ in range(pulls):
             batch.add(reward)
-        record = record.after(batch.seal(noise, 0, weighting.scale), weighting)
+        record = record.after(
+            batch.seal(Ledger(disjoint=True), Release(0, 1, pulls, weighting.scale), noise), weighting
+        )
         said.append(record)
     return said
 

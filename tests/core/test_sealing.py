@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from agentd.core.grid import UNIT
 from agentd.core.message import Batch
-from agentd.core.privacy.laplace import SeededLaplace
+from agentd.core.privacy.laplace import Noise, SeededLaplace
+from agentd.core.privacy.ledger import Ledger, Release
 from agentd.core.privacy.sealing import OpenBatch, SealedBatch, Weighting, nearest
 
 
@@ -25,20 +26,24 @@ class Shift:
         return self.by
 
 
+def sealed(batch: OpenBatch, noise: Noise, arm: int, scale: int) -> SealedBatch:
+    return batch.seal(Ledger(disjoint=True), Release(arm, 1, max(batch.pulls, 1), scale), noise)
+
+
 def test_sealing_adds_noise_once_and_leaves_an_empty_batch() -> None:
     batch, noise = OpenBatch(), Shift(7)
     batch.add(UNIT)
     batch.add(3)
-    assert batch.seal(noise, 2, 50) == SealedBatch(2, UNIT + 10)
+    assert sealed(batch, noise, 2, 50) == SealedBatch(2, UNIT + 10)
     assert noise.drawn == [(2, 50)]
     batch.add(5)
-    assert batch.seal(noise, 2, 50) == SealedBatch(1, 12)
+    assert sealed(batch, noise, 2, 50) == SealedBatch(1, 12)
 
 
 def test_an_empty_batch_is_never_released() -> None:
     noise = Shift(0)
     with pytest.raises(ValueError, match="nothing to release"):
-        OpenBatch().seal(noise, 0, 1)
+        sealed(OpenBatch(), noise, 0, 1)
     assert not noise.drawn
 
 
@@ -46,7 +51,7 @@ def test_rewards_are_clamped_before_they_are_added() -> None:
     batch = OpenBatch()
     for reward in (-5, UNIT + 9, 4):
         batch.add(reward)
-    assert batch.seal(Shift(0), 0, 1) == SealedBatch(3, UNIT + 4)
+    assert sealed(batch, Shift(0), 0, 1) == SealedBatch(3, UNIT + 4)
 
 
 def test_an_open_batch_shows_its_sum_nowhere() -> None:
@@ -82,7 +87,7 @@ def test_worth_and_weighed_sum_are_the_formulas_to_half_a_step(pulls: int, noise
     weighting = Weighting.of(epsilon)
     weight = Fraction(pulls, 1) / (pulls + Fraction(weighting.handicap, UNIT))
     assert abs(weighting.samples(pulls) - weight * pulls * UNIT) <= Fraction(1, 2)
-    assert abs(weighting.weighed(SealedBatch(pulls, noised)) - weight * noised) <= Fraction(1, 2)
+    assert abs(weighting.weighed(pulls, noised) - weight * noised) <= Fraction(1, 2)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +106,7 @@ def test_the_weighted_sum_has_the_promised_mean_and_at_most_the_promised_varianc
         batch = OpenBatch()
         for _ in range(3):
             batch.add(UNIT if coins.draw(0, UNIT) > 0 else 0)
-        sums.append(weighting.weighed(batch.seal(noise, 0, weighting.scale)) / UNIT)
+        sums.append(weighting.weighed(3, sealed(batch, noise, 0, weighting.scale).noised) / UNIT)
     samples = weighting.samples(3) / UNIT
     mean = sum(sums) / len(sums)
     variance = sum((value - mean) ** 2 for value in sums) / len(sums)

@@ -147,17 +147,17 @@ class Wire:
     def drain(self) -> list[Batch]:
         return []
 
+    def now_s(self) -> float:
+        return 0.0
+
+    async def pause(self, seconds: float, stop: asyncio.Event) -> None:
+        """Nobody waits here."""
+
     def publish(self, round_: int, batches: Iterable[Batch], *, last: bool = False) -> None:
         for batch in batches:
             for message in batch.messages():
                 self._world.note("sent", message.incarnation, message.trial, *message.body)
         self._reaper.at("after the send")
-
-    def now_s(self) -> float:
-        return 0.0
-
-    async def pause(self, seconds: float, stop: asyncio.Event) -> None:
-        await asyncio.sleep(0)
 
 
 class SendsFirst(StateKeeper):

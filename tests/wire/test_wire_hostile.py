@@ -69,7 +69,9 @@ def mutants(seeds: list[bytes], number: int, dice: random.Random) -> Iterator[by
         yield dice.choice(MUTATIONS)(dice.choice(seeds), dice)
 
 
-@pytest.mark.parametrize("number", [FRAMES, pytest.param(10 * FRAMES, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "number", [FRAMES, pytest.param(10 * FRAMES, marks=[pytest.mark.long, pytest.mark.timeout(1500)])]
+)
 def test_a_hundred_thousand_mutants_are_each_refused_or_have_exactly_this_meaning(number: int) -> None:
     """A million of them in make test-long."""
     dice = random.Random(20261116)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agentd.core.message import Batch, Cells, Columns, News
+from agentd.core.privacy.release import Noised
 from agentd.core.terms import Terms
 
 Mask = NDArray[np.bool_]
@@ -22,10 +23,11 @@ WIRE_TYPES = ("u2", "u4", "u8", "i8")
 
 
 class Field(NamedTuple):
-    """One number of a body: its name, and its type on the wire."""
+    """One number of a body: its name, its type on the wire, and whether only a release can make it."""
 
     name: str
     type: str
+    noised: bool = False
 
 
 class Kind(ABC):
@@ -45,6 +47,12 @@ class Kind(ABC):
     def width(self, arms: int) -> int:
         """How many integers the body of one message holds."""
         return len(self.fields) * arms if self.per_arm else len(self.fields)
+
+    def require_released(self, body: Sequence[int]) -> None:
+        """Refuse an own body that holds a plain number where only a noised one may leave."""
+        for place, field in enumerate(self.fields):
+            if field.noised and set(map(type, body[place :: len(self.fields)])) != {Noised}:
+                raise TypeError(f"{field.name} of a {self.name} body was never released")
 
     @abstractmethod
     def plausible(self, batch: Batch, terms: Terms) -> Mask:

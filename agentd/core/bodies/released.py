@@ -22,7 +22,7 @@ class _Released(Cumulative):
 
     tag = 1
     name = "RELEASED"
-    fields = (Field("pulls", "u4"), Field("pulls_at_release", "u4"), Field("sum", "i8"))
+    fields = (Field("pulls", "u4"), Field("pulls_at_release", "u4"), Field("sum", "i8", noised=True))
     per_arm = True
 
     def plausible(self, batch: Batch, terms: Terms) -> Mask:  # noqa: ARG002

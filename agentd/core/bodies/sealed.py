@@ -43,7 +43,7 @@ class _Sealed(Kind):
         Field("pulls", "u4"),
         Field("batches", "u4"),
         Field("samples", "i8"),
-        Field("sum", "i8"),
+        Field("sum", "i8", noised=True),
     )
 
     def plausible(self, batch: Batch, terms: Terms) -> Mask:

@@ -10,6 +10,7 @@ from agentd.core.bodies import Kind
 from agentd.core.grid import UNIT
 from agentd.core.message import Columns, Held, News
 from agentd.core.privacy.ledger import Ledger, Release
+from agentd.core.privacy.release import Noised
 
 
 class Released(NamedTuple):
@@ -125,7 +126,7 @@ def take_rows(policy: object, names: Sequence[str], snapshot: Snapshot) -> None:
     """Put rows back into a policy's attributes; they must be those and as long as those that are there."""
     for name in names:
         row, before = list(snapshot.get(name, ())), getattr(policy, f"_{name}")
-        if set(snapshot) != set(names) or len(row) != len(before) or any(type(number) is not int for number in row):
+        if set(snapshot) != set(names) or len(row) != len(before) or any(type(n) not in (int, Noised) for n in row):
             raise ValueError(f"not the state of this algorithm: {sorted(snapshot)}, {name} = {row}")
         setattr(policy, f"_{name}", row)
 

@@ -21,6 +21,7 @@ from agentd.core.policy.base import (
 from agentd.core.policy.knobs import PolicySettings
 from agentd.core.privacy.laplace import Noise
 from agentd.core.privacy.ledger import Ledger, Release
+from agentd.core.privacy.release import release_of
 from agentd.core.privacy.series import scale_steps
 
 _KEPT = ("counts", "sums", "released_counts", "released_sums")
@@ -71,7 +72,6 @@ class DpUcbInt(Silent):
         take_rows(self, _KEPT, snapshot)
 
     def _release(self, release: Release) -> Released:
-        self.ledger.record(release)
-        noised = self._sums[release.arm] + self._noise.draw(release.arm, release.scale)
+        noised = release_of(self.ledger, release, self._noise, self._sums[release.arm])
         self._released_counts[release.arm], self._released_sums[release.arm] = release.pulls, noised
         return Released(release, noised)

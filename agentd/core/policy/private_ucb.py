@@ -24,6 +24,7 @@ from agentd.core.policy.knobs import PolicySettings
 from agentd.core.policy.pool import Pool
 from agentd.core.privacy.laplace import Noise
 from agentd.core.privacy.ledger import Ledger, Release
+from agentd.core.privacy.release import NOTHING, release_of, restored
 from agentd.core.privacy.series import ReleaseWalk, scale_steps
 
 _KEPT = ("counts", "sums", "told", "released_counts", "released_sums", "silent_at")
@@ -42,7 +43,7 @@ class PrivateUcb:
         self._sums = [0] * arms
         self._told = [0] * arms
         self._released_counts = [0] * arms
-        self._released_sums = [0] * arms
+        self._released_sums = [NOTHING] * arms
         self._silent_at = [0] * arms  # the count told last, where the budget is spent
         self._pool = Pool(arms)
         self._literal = True  # all bodies so far were of the moment of release: at nominal ε = 1 they always are
@@ -83,7 +84,7 @@ class PrivateUcb:
         for now, silent_at, at_release, noised in zip(
             self._counts, self._silent_at, self._released_counts, self._released_sums, strict=True
         ):
-            numbers += (silent_at or now, at_release, noised) if at_release else (0, 0, 0)
+            numbers += (silent_at or now, at_release, noised) if at_release else (0, 0, NOTHING)
         return RELEASED, numbers
 
     def learn(self, news: News) -> None:
@@ -108,14 +109,14 @@ class PrivateUcb:
     def restore(self, snapshot: Snapshot) -> None:
         """Take back a snapshot; what others said comes again by itself."""
         take_rows(self, _KEPT, snapshot)
+        self._released_sums = restored(self._released_sums)
         for walk, pulls in zip(self._walks, self._counts, strict=True):
             while walk.pulls < pulls:
                 walk.step()
 
     def _release(self, release: Release) -> Released:
         arm = release.arm
-        self.ledger.record(release)
-        noised = self._told[arm] + self._noise.draw(arm, release.scale)
+        noised = release_of(self.ledger, release, self._noise, self._told[arm])
         self._released_counts[arm], self._released_sums[arm], self._silent_at[arm] = release.pulls, noised, 0
         return Released(release, noised)
 

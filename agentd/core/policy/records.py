@@ -8,6 +8,8 @@ import numpy as np
 
 from agentd.core.message import Batch, Columns
 from agentd.core.origins import grown
+from agentd.core.privacy.release import NOTHING as NOTHING_RELEASED
+from agentd.core.privacy.release import Noised, computed
 from agentd.core.privacy.sealing import SealedBatch, Weighting
 
 
@@ -18,7 +20,7 @@ class Record(NamedTuple):
     batches: int
     samples: int
     """Noiseless samples that the batches are worth, in grid steps."""
-    total: int
+    total: Noised
     """Weighted noised sum, in grid steps."""
 
     def after(self, sealed: SealedBatch, weighting: Weighting) -> Record:
@@ -27,11 +29,11 @@ class Record(NamedTuple):
             self.pulls + sealed.pulls,
             self.batches + 1,
             self.samples + weighting.samples(sealed.pulls),
-            self.total + weighting.weighed(sealed),
+            computed(lambda total, noised: total + weighting.weighed(sealed.pulls, noised), self.total, sealed.noised),
         )
 
 
-NOTHING = Record(0, 0, 0, 0)
+NOTHING = Record(0, 0, 0, NOTHING_RELEASED)
 
 _PULLS, _SAMPLES, _TOTAL = 0, 2, 3
 

@@ -39,6 +39,7 @@ from agentd.core.policy.knobs import PolicySettings
 from agentd.core.policy.records import NOTHING, Record, RecordPool
 from agentd.core.privacy.laplace import Noise
 from agentd.core.privacy.ledger import Ledger, Release
+from agentd.core.privacy.release import restored
 from agentd.core.privacy.sealing import OpenBatch, Weighting, restored_batch, saved_batches
 
 VARIANCE = UNIT / 4.0
@@ -127,7 +128,10 @@ class Sealed:
         }:
             raise ValueError(f"not the state of sealed with {arms} arms: {sorted(snapshot)}")
         own = snapshot["own"]
-        self._own = [Record(*own[start : start + width]) for start in range(0, len(own), width)]
+        self._own = [
+            Record(*record)
+            for record in zip(own[::width], own[1::width], own[2::width], restored(own[3::width]), strict=True)
+        ]
         self._open = [
             restored_batch(pulls, total)
             for pulls, total in zip(snapshot["open_pulls"], snapshot["open_sums"], strict=True)
@@ -136,8 +140,7 @@ class Sealed:
     def _close(self, release: Release) -> tuple[Released, list[int]]:
         """Release the arm's batch; what the arm's record says now is told."""
         arm = release.arm
-        self.ledger.record(release)
-        sealed = self._open[arm].seal(self._noise, arm, release.scale)
+        sealed = self._open[arm].seal(self.ledger, release, self._noise)
         self._own[arm] = self._own[arm].after(sealed, self._weighting)
         self._arm = None
         return Released(release, sealed.noised), [arm, *self._own[arm]]

@@ -23,6 +23,8 @@ from fractions import Fraction
 
 from agentd.core.grid import UNIT
 from agentd.core.privacy.laplace import Noise
+from agentd.core.privacy.ledger import Ledger, Release
+from agentd.core.privacy.release import Noised, release_of
 from agentd.core.privacy.series import require_epsilon
 
 
@@ -44,11 +46,11 @@ class OpenBatch:
         self.pulls += 1
         self._secret += min(max(reward, 0), UNIT)
 
-    def seal(self, noise: Noise, arm: int, scale: int) -> SealedBatch:
-        """Release the batch, once: what is handed out is noised, what stays behind is empty."""
+    def seal(self, ledger: Ledger, release: Release, noise: Noise) -> SealedBatch:
+        """Release the batch, once: what is handed out is paid for and noised, what stays behind is empty."""
         if not self.pulls:
             raise ValueError("an empty batch has nothing to release")
-        sealed = SealedBatch(self.pulls, self._secret + noise.draw(arm, scale))
+        sealed = SealedBatch(self.pulls, release_of(ledger, release, noise, self._secret))
         self.pulls = self._secret = 0
         return sealed
 
@@ -72,7 +74,7 @@ class SealedBatch:
     """A closed batch as everybody may know it."""
 
     pulls: int
-    noised: int
+    noised: Noised
     """The sum of its rewards plus noise, in grid steps."""
 
 
@@ -96,10 +98,9 @@ class Weighting:
         """A = n²/(n + h): the noiseless samples that a batch is worth, in grid steps."""
         return nearest((pulls * UNIT) ** 2, pulls * UNIT + self.handicap)
 
-    def weighed(self, batch: SealedBatch) -> int:
+    def weighed(self, pulls: int, noised: int) -> int:
         """w·y = y·n/(n + h), in grid steps."""
-        pulls = batch.pulls * UNIT
-        return nearest(pulls * batch.noised, pulls + self.handicap)
+        return nearest(pulls * UNIT * noised, pulls * UNIT + self.handicap)
 
 
 def nearest(numerator: int, denominator: int) -> int:

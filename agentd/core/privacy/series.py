@@ -33,11 +33,11 @@ class ReleaseWalk:
         self._epsilon = epsilon
         self._exponent = v / 2
         self._sum = 0.0  # Σ j^(−v/2) from the last threshold to the pull that comes next
-        self.pulls = 0
+        self.pulls = -1
         """How many were counted."""
         self.due = False
         """Whether the pull that comes next is a threshold."""
-        self._look_ahead()
+        self.step()
 
     def step(self) -> bool:
         """Count one more pull; tell whether it is a threshold."""
@@ -45,15 +45,12 @@ class ReleaseWalk:
         if reached:
             self._sum = 0.0
         self.pulls += 1
-        self._look_ahead()
-        return reached
-
-    def _look_ahead(self) -> None:
         power = math.pow(self.pulls + 1, self._exponent)
         # Both sides divide by the same rounded power: with ε = 1 every x is a tie, and x**(−v/2) on the left
         # would lose one tie in seven, and so that release, to its last bit.
         self._sum += 1 / power
         self.due = self._sum >= 1 / (self._epsilon * power)
+        return reached
 
 
 class ReleaseSeries:

@@ -34,7 +34,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -112,17 +112,12 @@ class StateJournal:
     def intend(self, trial: int, arm: int) -> None:
         """Note the pull that is about to be made; it survives this process, though perhaps not this machine."""
         self._intent_trial, self._intent_arm = trial, arm
-        with self._in_doubt(trial):
-            self._database.execute("PRAGMA synchronous = NORMAL")
-            with self._transaction():
-                self._write_state(_UPDATE)
-            self._database.execute("PRAGMA synchronous = FULL")
+        self._put(trial, durably=False)
 
     def skip_to(self, trial: int) -> None:
         """Note that trials up to this one are over, though their rewards were lost."""
         self._trial = trial
-        with self._in_doubt(trial), self._transaction():
-            self._write_state(_UPDATE)
+        self._put(trial)
 
     def commit(self, turn: Turn) -> None:
         """Put a round on disk, and open its outbox then."""
@@ -130,13 +125,27 @@ class StateJournal:
         if head:
             self._message, self._body = json.dumps(head), body
         self._trial, self._policy = turn.trial, json.dumps(turn.state)
-        if turn.ledger is not None:
-            self._refused = self._refused_before + turn.ledger.refused
-        with self._in_doubt(turn.trial), self._transaction():
-            for released in turn.releases:
-                self._append(released, body)
-            self._write_state(_UPDATE)
+        if (ledger := turn.ledger) is not None:
+            self._refused = self._refused_before + ledger.refused
+        self._put(turn.trial, turn.releases, body)
         turn.committed()
+
+    def _put(self, trial: int, releases: Sequence[Released] = (), body: bytes = b"", *, durably: bool = True) -> None:
+        """One transaction; where it fails, nothing that follows from it may happen."""
+        try:
+            if not durably:
+                self._database.execute("PRAGMA synchronous = NORMAL")
+            with self._transaction():
+                for released in releases:
+                    self._append(released, body)
+                self._write_state(_UPDATE)
+            if not durably:
+                self._database.execute("PRAGMA synchronous = FULL")
+        except (sqlite3.Error, OSError) as fault:
+            raise LedgerInDoubt(
+                f"cannot write the ledger in {self._directory}: {why(fault)}; nothing of trial {trial} was sent and "
+                "the agent stops here. Make room or repair the disk and start it again: it goes on where it was"
+            ) from None
 
     def close(self) -> None:
         """Bring everything into the one file and let go of it."""
@@ -172,16 +181,6 @@ class StateJournal:
         self._database.execute("BEGIN IMMEDIATE")
         yield
         self._database.execute("COMMIT")  # where this fails the agent ends, and the transaction with it
-
-    @contextlib.contextmanager
-    def _in_doubt(self, trial: int) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as fault:
-            raise LedgerInDoubt(
-                f"cannot write the ledger in {self._directory}: {why(fault)}; nothing of trial {trial} was sent and "
-                "the agent stops here. Make room or repair the disk and start it again: it goes on where it was"
-            ) from None
 
     def _take_up(self) -> None:
         self._database.execute("PRAGMA synchronous = NORMAL")  # until there is something that must not be lost

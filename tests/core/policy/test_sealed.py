@@ -10,7 +10,7 @@ from agentd.core.message import Batch, Message, batch_of
 from agentd.core.policy import PolicySettings
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.policy.sealed import Sealed, thompson, upper_bounds
-from agentd.core.privacy.sealing import SealedBatch, Weighting
+from agentd.core.privacy.sealing import Weighting
 from agentd.simulate.network import InMemoryNetwork
 
 NOISE = 5
@@ -97,7 +97,7 @@ def test_the_first_word_is_a_hello_and_then_there_is_silence_until_a_batch_close
     # One origin and two arms: the first batch is to be worth 4 samples, which at ε = 1 takes 8 pulls: 64/16.
     assert said[0] == [0, 0, 0, 0, 0]
     assert said[1:7] == [None] * 6
-    assert said[7] == [0, 8, 1, 4 * UNIT, weighting.weighed(SealedBatch(8, 8 * UNIT + NOISE))]
+    assert said[7] == [0, 8, 1, 4 * UNIT, weighting.weighed(8, 8 * UNIT + NOISE)]
 
 
 def test_records_are_cumulative_and_later_batches_must_double_what_is_known() -> None:
@@ -185,7 +185,7 @@ def test_a_liar_seals_what_it_tells() -> None:
     policy = sealed(1)
     for trial in range(1, 9):
         observe(policy, trial, policy.choose(trial), UNIT, 0)
-    assert policy.body() == (SEALED, [0, 8, 1, 4 * UNIT, Weighting.of(1.0).weighed(SealedBatch(8, NOISE))])
+    assert policy.body() == (SEALED, [0, 8, 1, 4 * UNIT, Weighting.of(1.0).weighed(8, NOISE)])
 
 
 def test_however_many_batches_close_one_reward_costs_epsilon() -> None:
