@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentd.core.agent import Agent
 from agentd.core.bodies import RELEASED, SAMPLE, TOTALS
-from agentd.core.checks import Continued
+from agentd.core.checks import Accepted
 from agentd.core.lies import Attack
 from agentd.core.message import Batch, Columns, Message, News, batch_of
 from agentd.core.policy import Policy, PolicySettings, intend
@@ -144,8 +144,8 @@ class Overheard:
         self._continues, self._choose = checks.continues, policy.choose
         checks.continues, policy.choose = self.continues, self.choose
 
-    def continues(self, batch: Batch, rows: Columns) -> Continued:
-        passed: Continued = self._continues(batch, rows)
+    def continues(self, batch: Batch, rows: Columns) -> Accepted:
+        passed: Accepted = self._continues(batch, rows)
         batch = passed.honest
         self.counted.update(zip(batch.origin.tolist(), batch.trial.tolist(), strict=True))
         self.learned.append(batch)

@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections import Counter
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import click
@@ -18,40 +19,76 @@ from agentd.cli import VERBS
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted(path for package in ("agentd", "topology", "deploy") for path in (ROOT / package).rglob("*.py"))
 
-ALLOWED = {
-    "agentd.core": {"agentd.core"},
-    "agentd.wire": {"agentd.core", "agentd.wire", "agentd.errors"},
-    "agentd.environment": {
-        "agentd.core",
-        "agentd.wire",
-        "agentd.environment",
-        "agentd.errors",
-        "agentd.run.directory",
-        "agentd.shell.health",
-        "agentd.shell.json_log",
-    },
-    "agentd.shell": {"agentd.core", "agentd.wire", "agentd.shell", "agentd.errors", "agentd.settings"},
-    "agentd.audit": {
-        "agentd.core",
-        "agentd.wire",
-        "agentd.audit",
-        "agentd.errors",
-        "agentd.interrupts",
-        "agentd.settings",
-        "agentd.shell.state.journal",
-        "agentd.shell.state.keeper",
-    },
-    "agentd.simulate": {
-        "agentd.core",
-        "agentd.wire",
-        "agentd.simulate",
-        "agentd.environment",
-        "agentd.errors",
-        "agentd.interrupts",
-    },
-    "topology": {"topology"},
+RULES = {
+    "agentd": (),
+    "agentd.__main__": ("agentd.cli",),
+    "agentd.errors": (),
+    "agentd.files": (),
+    "agentd.fork_server": (),
+    "agentd.interrupts": (),
+    "agentd.plugins": ("agentd.errors",),
+    "agentd.settings": ("agentd.core.*", "agentd.errors"),
+    "agentd.core": ("agentd.core.bodies", "agentd.core.policy", "agentd.core.privacy"),
+    "agentd.core.bodies": ("agentd.core", "agentd.core.privacy"),
+    "agentd.core.estimate": ("agentd.core",),
+    "agentd.core.policy": ("agentd.core", "agentd.core.bodies", "agentd.core.estimate", "agentd.core.privacy"),
+    "agentd.core.privacy": ("agentd.core",),
+    "agentd.wire": ("agentd.core.*", "agentd.errors"),
+    "agentd.shell": (
+        *("agentd.core.*", "agentd.wire", "agentd.shell.state"),
+        *("agentd.errors", "agentd.files", "agentd.settings"),
+    ),
+    "agentd.shell.state": (
+        *("agentd.core.*", "agentd.wire", "agentd.shell.json_log"),
+        *("agentd.errors", "agentd.settings"),
+    ),
+    "agentd.plot": ("agentd.errors",),
+    "agentd.run": ("agentd.core.*", "agentd.errors", "agentd.files", "agentd.plot", "agentd.settings", "topology"),
+    "agentd.environment": (
+        *("agentd.core", "agentd.wire", "agentd.run", "agentd.shell.health", "agentd.shell.json_log"),
+        *("agentd.errors", "agentd.files"),
+    ),
+    "agentd.simulate": ("agentd.core.*", "agentd.wire", "agentd.run", "agentd.errors"),
+    "agentd.experiment": (
+        *("agentd.core.*", "agentd.run", "agentd.plot", "agentd.simulate"),
+        *("agentd.errors", "agentd.files", "agentd.interrupts"),
+    ),
+    "agentd.audit": (
+        *("agentd.core.*", "agentd.wire", "agentd.shell.state"),
+        *("agentd.errors", "agentd.interrupts", "agentd.settings"),
+    ),
+    "agentd.bench": (
+        *("agentd.core.*", "agentd.wire", "agentd.shell.sockets", "agentd.run", "agentd.environment"),
+        *("agentd.simulate", "agentd.errors", "agentd.fork_server"),
+    ),
+    "agentd.cli": ("agentd.*", "deploy.*", "topology"),
+    "agentd.cli.testbed": ("agentd.*", "deploy.*"),
+    "deploy": (),
+    "deploy.plan": ("agentd.core.policy", "agentd.run", "agentd.errors", "agentd.settings"),
+    "deploy.kubernetes": ("deploy.plan", "agentd.core.policy", "agentd.run", "agentd.errors", "agentd.settings"),
+    "deploy.testbed": (
+        *("deploy.plan", "topology", "agentd.core.*", "agentd.wire", "agentd.run", "agentd.environment"),
+        *("agentd.shell.state.reader", "agentd.errors", "agentd.files", "agentd.settings"),
+    ),
+    "deploy.local": (
+        *("deploy.plan", "deploy.testbed", "agentd.core.*", "agentd.wire", "agentd.shell.*", "agentd.environment"),
+        *("agentd.run", "agentd.errors", "agentd.fork_server", "agentd.plugins", "agentd.settings"),
+    ),
+    "deploy.containers": (
+        *("deploy.plan", "deploy.testbed", "deploy.local", "agentd.run"),
+        *("agentd.errors", "agentd.settings"),
+    ),
+    "deploy.chaos": (
+        *("deploy.plan", "deploy.testbed", "agentd.run", "agentd.shell.link_faults"),
+        *("agentd.errors", "agentd.files"),
+    ),
+    "topology": (),
 }
-"""For each layer, the packages of ours that it may import."""
+"""What each package, and each module that stands beside them, may import beyond itself: modules, packages without those
+inside them, or, with a star, with them. Everybody may know the version."""
+
+MOST_MODULES = 15
+"""At the top of one folder, so that it can be read as a table of contents."""
 
 IMPURE = {
     "asyncio", "datetime", "io", "logging", "msgpack", "msgspec", "multiprocessing", "os", "pathlib", "random",
@@ -66,37 +103,94 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_of(path) for path in SOURCES}
+PACKAGES = {module_of(path) for path in SOURCES if path.name == "__init__.py"}
+
+
 @cache
 def imports_of(path: Path) -> list[str]:
+    """Every module that is imported, wherever in the file, also where it is for its types only."""
     names: list[str] = []
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: write imports in full"
-            of_agentd = [f"agentd.{alias.name}" for alias in node.names] if node.module == "agentd" else []
-            names += of_agentd or [node.module or ""]
+            inside = [f"{node.module}.{alias.name}" for alias in node.names]
+            names += [name if name in MODULES else node.module or "" for name in inside]
     return names
-
-
-def module_of(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
 
 
 def is_ours(name: str) -> bool:
     return name.partition(".")[0] in {"agentd", "topology", "deploy"}
 
 
+def place_of(module: str) -> str:
+    """The package that holds a module; beside the packages of agentd, the module itself."""
+    package = module if module in PACKAGES else module.rpartition(".")[0]
+    return module if package == "agentd" else package
+
+
+def allows(rule: str, name: str) -> bool:
+    if rule.endswith(".*"):
+        return f"{name}.".startswith(rule.removesuffix("*")) and name != "agentd"
+    return rule in (name, place_of(name))
+
+
+def test_every_package_has_a_rule() -> None:
+    assert {place_of(module) for module in MODULES} | PACKAGES == set(RULES)
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=module_of)
 def test_imports_go_one_way(path: Path) -> None:
     module = module_of(path)
-    layer = next((layer for layer in ALLOWED if module == layer or module.startswith(layer + ".")), None)
-    if layer is None:
-        return
     for name in filter(is_ours, imports_of(path)):
-        assert any(name == allowed or name.startswith(allowed + ".") for allowed in ALLOWED[layer]), (
-            f"{module} must not import {name}"
-        )
+        if name != "agentd":  # which holds the version only
+            rules = (place_of(module), *RULES[place_of(module)])
+            assert any(allows(rule, name) for rule in rules), f"{module} must not import {name}"
+
+
+def room_of(module: str) -> str:
+    """The folder right below agentd or deploy that a module is in; topology is one by itself."""
+    return ".".join(module.split(".")[: 1 if module.startswith("topology") else 2])
+
+
+def ring(pairs: set[tuple[str, str]]) -> list[str]:
+    """Names that import each other in a ring, if any do."""
+    order: TopologicalSorter[str] = TopologicalSorter()
+    for importer, imported in pairs:
+        order.add(importer, imported)
+    try:
+        order.prepare()
+    except CycleError as fault:
+        return list(fault.args[1])
+    return []
+
+
+def imported_pairs() -> set[tuple[str, str]]:
+    return {(module_of(path), name) for path in SOURCES for name in imports_of(path) if name in MODULES - {"agentd"}}
+
+
+def test_no_folders_stand_in_a_ring() -> None:
+    """Imports for types only count: they too are what one has to know to read the other."""
+    pairs = {(room_of(importer), room_of(imported)) for importer, imported in imported_pairs()}
+    assert not ring({(importer, imported) for importer, imported in pairs if importer != imported})
+
+
+def test_no_rooms_inside_a_room_stand_in_a_ring() -> None:
+    inner = PACKAGES - {"agentd", "deploy", "topology"} - {room_of(module) for module in MODULES}
+    pairs = {(place_of(importer), place_of(imported)) for importer, imported in imported_pairs()}
+    assert not ring({pair for pair in pairs if set(pair) <= inner and pair[0] != pair[1]})
+
+
+@pytest.mark.parametrize("package", sorted(PACKAGES))
+def test_a_folder_has_few_modules_at_its_top(package: str) -> None:
+    there = [module for module in MODULES - PACKAGES if module.rpartition(".")[0] == package]
+    assert len(there) <= MOST_MODULES, f"{package} needs rooms: {sorted(there)}"
 
 
 @pytest.mark.parametrize("path", [p for p in SOURCES if "core" in p.parts], ids=module_of)
@@ -119,12 +213,17 @@ def test_nobody_reaches_through_an_agent_for_what_its_turn_tells() -> None:
         assert not reached, f"{module_of(path)} reaches for {reached}"
 
 
-def test_only_the_command_line_reaches_for_topology_and_deploy() -> None:
+def test_only_the_command_line_reaches_for_deploy_and_only_what_makes_runs_for_topology() -> None:
     for path in SOURCES:
-        module = module_of(path)
-        if module.startswith("agentd.") and not module.startswith(("agentd.cli", "agentd.cli")):
-            reached = [n for n in imports_of(path) if n.partition(".")[0] in {"topology", "deploy"}]
-            assert not reached, f"{module} imports {reached}"
+        module, names = module_of(path), imports_of(path)
+        if module.startswith("agentd.") and not module.startswith("agentd.cli"):
+            assert not [name for name in names if name.startswith("deploy")], module
+            assert module == "agentd.run.scenario" or not [name for name in names if name.startswith("topology")]
+
+
+def test_only_the_program_itself_imports_the_command_line() -> None:
+    users = {module_of(path) for path in SOURCES if any(name.startswith("agentd.cli") for name in imports_of(path))}
+    assert {user for user in users if not user.startswith("agentd.cli")} == {"agentd.__main__"}
 
 
 def test_msgpack_is_imported_in_one_place_only() -> None:

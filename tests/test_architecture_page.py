@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,41 +13,50 @@ from test_architecture import ROOT, SOURCES, imports_of, is_ours, module_of, tre
 from agentd.cli import VERBS
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+HOUSE, DEPLOY = re.findall(r"```mermaid\n(.*?)```", PAGE, flags=re.DOTALL)
 WALK = PAGE.partition("## The walk of one reward")[2]
 
 Arrows = set[tuple[str, str]]
 
 
 def node_of(module: str) -> str:
-    """The part of the picture that a module belongs to: its package, or itself where it stands by itself."""
+    """The part of the first picture that a module belongs to: its package, or itself where it stands by itself."""
     package, _, below = module.partition(".")
     return below.partition(".")[0] if package == "agentd" else package
 
 
-def drawn(arrow: str) -> Arrows:
-    lines = re.findall(rf"^    (\w+) {re.escape(arrow)} (.+)$", PAGE, flags=re.MULTILINE)
+def room_of(module: str) -> str:
+    """The part of the second picture that a module belongs to: its room in deploy, if it is in one."""
+    package, _, below = module.partition(".")
+    return below.partition(".")[0] if package == "deploy" else ""
+
+
+def drawn(arrow: str, picture: str = HOUSE) -> Arrows:
+    lines = re.findall(rf"^    (\w+) {re.escape(arrow)} (.+)$", picture, flags=re.MULTILINE)
     return {(importer, imported) for importer, targets in lines for imported in targets.split(" & ")}
 
 
-def real() -> Arrows:
-    """Imports between packages; what is in agentd/__init__.py itself, the version, is of no package."""
+def real(part_of: Callable[[str], str]) -> Arrows:
+    """Imports between parts; what is in agentd/__init__.py itself, the version, is of no part."""
     pairs = {
-        (node_of(module_of(path)), node_of(name)) for path in SOURCES for name in imports_of(path) if is_ours(name)
+        (part_of(module_of(path)), part_of(name)) for path in SOURCES for name in filter(is_ours, imports_of(path))
     }
-    return {(importer, imported) for importer, imported in pairs if importer != imported != "__version__"}
+    return {(importer, imported) for importer, imported in pairs if importer != imported and importer and imported}
 
 
 def test_the_arrows_are_the_real_imports() -> None:
-    assert drawn("-->") == real()
+    assert drawn("-->") == real(node_of)
+    assert drawn("-->", DEPLOY) == real(room_of)
 
 
 def test_the_dotted_arrows_are_what_the_verbs_load() -> None:
-    assert drawn("-.->") == {("cli", node_of(place)) for place, _ in VERBS.values()}
+    assert drawn("-.->") == {("cli", node_of(place)) for place, _ in VERBS.values()} - {("cli", "cli")}
 
 
-def test_every_package_and_module_is_in_the_picture() -> None:
-    there = {node_of(module_of(path)) for path in SOURCES} - {"__init__"}
-    assert {name for pair in drawn("-->") for name in pair} == there
+def test_every_package_and_module_is_in_the_pictures() -> None:
+    for picture, part_of in ((HOUSE, node_of), (DEPLOY, room_of)):
+        there = {part_of(module_of(path)) for path in SOURCES} - {""}
+        assert {name for pair in drawn("-->", picture) for name in pair} == there
 
 
 def named() -> list[tuple[str, list[str]]]:

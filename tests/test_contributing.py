@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,10 @@ import pytest
 from test_knobs import with_one_more_knob
 
 from agentd.cli import VERBS, cli, main
+from agentd.core.bodies import KINDS, TOTALS, Field
+from agentd.core.message import Message, batch_of
+from agentd.wire.codec import decode_frame, encode_frame
+from agentd.wire.frame import Frame
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -46,8 +51,8 @@ def agentd(place: Path, section: str, *args: str) -> subprocess.CompletedProcess
 
 
 def test_there_is_a_recipe_for_each_thing_that_people_add() -> None:
-    wanted = ["policy", "body", "attack", "arm distribution", "setting", "runtime", "verb"]
-    assert [name.split(" ", 1)[1] for name in SECTIONS][: len(wanted)] == wanted
+    wanted = {"policy", "body", "attack", "arm distribution", "setting", "runtime", "verb"}
+    assert wanted <= {name.split(" ", 1)[1] for name in SECTIONS}
 
 
 def test_every_file_that_a_recipe_names_is_there() -> None:
@@ -122,3 +127,49 @@ def test_a_policy_and_its_body_from_outside_run(place: Path) -> None:
     environment = {"PYTHONPATH": f"{place}:{ROOT}", "AGENTD_PLUGINS": "win_counting", "PATH": "/usr/bin:/bin"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
     assert json.loads(done.stdout)["messages"] > 0
+
+
+class MoreTotals(type(TOTALS)):  # type: ignore[misc]
+    """Totals with a number more."""
+
+    tag = 201
+    fields = (*TOTALS.fields, Field("best", "u2"))
+
+
+def test_a_field_on_the_wire_is_a_field_of_its_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KINDS, 201, MoreTotals())
+    batch = batch_of(KINDS[201], [Message(7, 300, 1, (200, 150, 9, 0, 0, 3), 2, 1)])
+    frame = Frame(bytes(8), 3, 1, 301, 300, 0, (batch,), 2)
+    (read,) = decode_frame(encode_frame(frame), arms=2).batches
+    assert read.kind is KINDS[201]
+    assert [message.body for message in read.messages()] == [(200, 150, 9, 0, 0, 3)]
+
+
+FIGURE = {
+    "agentd/run/status.py": ("    unanswerable: int = 0\n", "    planted: int = 0\n"),
+    "agentd/environment/live_status.py": (
+        "        done=bandit.all_done,\n",
+        "        planted=41 + len(bandit.rows),\n",
+    ),
+    "deploy/testbed/description.py": (
+        '        "messages": status.messages if status else 0,\n',
+        '        "planted": status.planted if status else 0,\n',
+    ),
+}
+"""What the recipe adds to each file, after which line."""
+
+
+@pytest.mark.system
+def test_a_figure_of_status_is_three_files(place: Path) -> None:
+    for package in ("agentd", "deploy", "topology"):
+        shutil.copytree(ROOT / package, place / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for file, (after, more) in FIGURE.items():
+        assert f"`{file}`" in SECTIONS["A figure that `agentd status` shows"]
+        text = (place / file).read_text(encoding="utf-8")
+        assert text.count(after) == 1
+        (place / file).write_text(text.replace(after, after + more), encoding="utf-8")
+    for args in (("up", *RUN, "--run-dir", "run", "--ready-timeout", "60"), ("status", "run", "--json")):
+        command = [sys.executable, "-m", "agentd", *args]
+        done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["planted"] == 44

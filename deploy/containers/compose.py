@@ -67,14 +67,14 @@ class ComposeRuntime(ContainerRuntime[Compose]):
         return require_compose()
 
     def document(self, tool: Compose, plan: Plan, scenario: Scenario, options: ContainerOptions) -> dict[str, Any]:  # noqa: ARG002
-        """For either generation."""
+        """One that either generation of compose takes."""
         environment = environment_for_containers(scenario, plan)
         return compose_document(plan, environment, scenario.settings.seed, options)
 
     def launcher(
         self, docker: Docker, tool: Compose, project: str, run_dir: Path, document: dict[str, Any]
     ) -> ComposeLauncher:
-        """`compose up`."""
+        """`compose up` on the document in the run directory."""
         return ComposeLauncher(docker, tool, project, run_dir, len(document["services"]))
 
     def remove(self, docker: Docker, project: str) -> None:

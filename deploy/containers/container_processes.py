@@ -157,7 +157,7 @@ class ContainerProcesses:
         selector.register(stream, selectors.EVENT_READ, self._read_events)
 
     def start_environment(self, environment: EnvironmentPlan) -> None:  # noqa: ARG002 - it is in the document
-        """The environment's container."""
+        """The container of the environment, of which the document says everything."""
         self._start([ENVIRONMENT])
 
     def start_agents(self, agents: Sequence[AgentSettings], interrupted: Callable[[], bool]) -> None:

@@ -118,7 +118,7 @@ class SwarmRuntime(ContainerRuntime[str]):
         run_dir: Path,
         document: dict[str, Any],
     ) -> StackLauncher:
-        """`docker stack deploy`."""
+        """`docker stack deploy`, of a part of the document at a time."""
         return StackLauncher(docker, project, run_dir, document)
 
     def remove(self, docker: Docker, project: str) -> None:

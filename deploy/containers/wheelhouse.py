@@ -58,7 +58,7 @@ class Target:
 
     @property
     def label(self) -> str:
-        """A directory name."""
+        """What its wheels are kept under, as a name of a directory."""
         return f"cp{self.python[0]}{self.python[1]}-{self.machine}"
 
 

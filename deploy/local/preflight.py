@@ -117,7 +117,7 @@ def check_memory(megabytes: int, agents: int) -> None:
 
 
 def room_left() -> Room:
-    """Ask the kernel."""
+    """What the kernel says is left below every limit that binds this process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return Room(
         files_soft=_number(soft), files_hard=_number(hard), threads=tuple(_thread_limits()), megabytes=tuple(_memory())

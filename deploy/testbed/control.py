@@ -41,7 +41,7 @@ Reply = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What somebody wants."""
+    """A request that was read and found to be one of those above."""
 
     do: str
     name: str = ""

@@ -22,7 +22,7 @@ class Nothing:
     tick_s: float | None = None
 
     def update(self, view: View) -> None:
-        """Nothing."""
+        """For programs, which read the run directory instead."""
 
 
 class Lines:

@@ -28,7 +28,7 @@ class Mark(Protocol):
         ...
 
     def to_json(self) -> Mapping[str, Any]:
-        """Plain values."""
+        """As testbed.json keeps it; `Runtime.read_mark` reads it back."""
         ...
 
 
@@ -50,7 +50,7 @@ class Process(Protocol):
 
     @property
     def is_up(self) -> bool:
-        """Whether it runs."""
+        """Whether nobody has told of its end."""
         ...
 
 
@@ -87,7 +87,7 @@ class Processes(Protocol):
         ...
 
     def start_environment(self, environment: EnvironmentPlan) -> None:
-        """Start the environment."""
+        """Start the environment; the observer hears when it listens."""
         ...
 
     def start_agents(self, agents: Sequence[AgentSettings], interrupted: Callable[[], bool]) -> None:

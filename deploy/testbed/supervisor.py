@@ -62,7 +62,7 @@ class Display(Protocol):
     """How often to be told; None: never."""
 
     def update(self, view: View) -> None:
-        """Show this."""
+        """Told every `tick_s`, and while starting more often."""
         ...
 
 
@@ -177,7 +177,7 @@ class Supervisor:
         self._do(self._lifecycle.listens(time.monotonic()))
 
     def ended(self, name: str, code: int, why: str, *, returns: bool = False) -> None:
-        """A process ended."""
+        """A process ended, and only the lifecycle knows what that means."""
         if code:
             self._note(f"{name}: {why}{', and will be started again' if returns else ''}")
             self._next_look = 0.0

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from agentd.cli.options import FROM_ENVIRONMENT, taken, testbed_options, testbed_settings
-from agentd.cli.testbed.testbed import plan_options
+from agentd.cli.testbed.common_options import plan_options
 from agentd.errors import SettingsError
 from agentd.run.scenario import make_scenario
 from agentd.run.summary import banner

@@ -1,17 +1,16 @@
-"""The testbed verbs: up, down, ps, logs, status."""
+"""agentd up: start a testbed."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
 from agentd.cli.options import FROM_ENVIRONMENT, group_options, taken, testbed_options, testbed_settings
+from agentd.cli.testbed.common_options import plan_options
 from agentd.core.policy import ALGORITHMS
 from agentd.core.policy.knobs import values_of
 from agentd.errors import SettingsError
@@ -20,20 +19,14 @@ from agentd.run.scenario import Scenario, make_scenario
 from agentd.run.summary import banner, table
 from agentd.settings import Pace, Spending
 from deploy.plan.plan import Keep
-from deploy.testbed import description, merged_logs, registry
+from deploy.testbed import description, registry
 from deploy.testbed.detach import Tell, detached
 from deploy.testbed.display import Nothing, display
 from deploy.testbed.launch import Result, carry_out
-from deploy.testbed.registry import Testbed
 from deploy.testbed.runtime import DEFAULT_RUNTIME, RUNTIMES, Prepared, Wanted, find_runtime
-from deploy.testbed.stopping import bring_down
 from deploy.testbed.supervisor import LOG
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
-_json_option = click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Machine-readable.")
-_testbed_argument = click.argument("run_dir", required=False)
 
 _UP_OPTIONS = (
     click.option(
@@ -59,21 +52,6 @@ _UP_OPTIONS = (
         "--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Print nothing but the summary, as JSON."
     ),
 )
-
-_PLAN_OPTIONS = (
-    click.option(
-        "--image", metavar="NAME", help="Of the containers; see agentd image build.  [default: agentd:VERSION]"
-    ),
-    click.option("--subnet", metavar="CIDR", help="Of the containers' network.  [default: one that is free]"),
-    group_options(Pace),
-)
-
-
-def plan_options(command: F) -> F:
-    """The flags that say how agents keep time and what containers are made of, for verbs that plan testbeds."""
-    for option in reversed(_PLAN_OPTIONS):
-        command = option(command)
-    return command
 
 
 def _up_options(command: F) -> F:
@@ -171,90 +149,3 @@ def _up_detached(prepared: Prepared, *, as_json: bool) -> int:
     if news["failure"]:
         click.echo(f"error: {news['failure']}", err=True)
     return int(news["exit_code"])
-
-
-@click.command(context_settings=_HELP)
-@_testbed_argument
-@click.option("--all", "everything", is_flag=True, help="Every testbed of this user.")
-@_json_option
-def down(run_dir: str | None, everything: bool, as_json: bool) -> None:
-    """Stop a testbed and clean up after it: the one in RUN_DIR, or the newest that runs.
-
-    Doing it twice does no harm.
-    """
-    if run_dir is not None and everything:
-        raise SettingsError("name a run directory or say --all, not both")
-    stopped = [bring_down(testbed) for testbed in _to_stop(run_dir, everything=everything)]
-    if as_json:
-        click.echo(json.dumps([asdict(one) for one in stopped]))
-    for one in [] if as_json else stopped:
-        click.echo(f"{one.run_dir}: {one.did}")
-    if not stopped and not as_json:
-        click.echo("no testbed is running")
-
-
-def _to_stop(run_dir: str | None, *, everything: bool) -> list[Testbed]:
-    if run_dir is not None:
-        return [registry.read(Path(run_dir))]
-    running = [testbed for testbed in registry.known() if testbed.is_running()]
-    return running if everything else running[:1]
-
-
-@click.command(context_settings=_HELP)
-@_testbed_argument
-@click.option("--all", "everything", is_flag=True, help="Ended testbeds too.")
-@_json_option
-def ps(run_dir: str | None, everything: bool, as_json: bool) -> None:
-    """List the processes of running testbeds, or of the one in RUN_DIR."""
-    testbeds = [registry.read(Path(run_dir))] if run_dir is not None else registry.known()
-    shown = [testbed for testbed in testbeds if everything or run_dir is not None or testbed.is_running()]
-    if as_json:
-        click.echo(json.dumps([_listed(testbed) for testbed in shown]))
-    elif shown:
-        click.echo("\n\n".join(description.processes_text(testbed) for testbed in shown))
-    else:
-        click.echo("no testbed is running; start one with agentd up")
-
-
-def _listed(testbed: Testbed) -> dict[str, Any]:
-    return {
-        "run": testbed.run,
-        "run_dir": str(testbed.run_dir),
-        "state": description.state_of(testbed),
-        "processes": description.processes(testbed),
-    }
-
-
-@click.command(context_settings=_HELP)
-@_testbed_argument
-@_json_option
-def status(run_dir: str | None, as_json: bool) -> None:
-    """Show how a testbed is doing: the one in RUN_DIR, or the newest that runs, or the newest."""
-    about = description.describe(registry.choose(run_dir))
-    click.echo(json.dumps(finite(about), ensure_ascii=False) if as_json else description.status_text(about))
-
-
-@click.command(context_settings=_HELP)
-@click.argument("agents", nargs=-1, metavar="[AGENT]...")
-@click.option("--run-dir", metavar="DIR", help="The testbed.  [default: the newest that runs, or the newest]")
-@click.option("--follow", "-f", is_flag=True, help="Go on showing what is logged until the testbed has ended.")
-@click.option("--lines", "-n", type=click.IntRange(0), default=50, show_default=True, help="How many lines to show.")
-@_json_option
-def logs(agents: tuple[str, ...], run_dir: str | None, follow: bool, lines: int, as_json: bool) -> None:
-    """Show what the agents of a testbed logged, merged by time: of the named agents, `environment`, or of all."""
-    testbed = registry.choose(run_dir)
-    files = merged_logs.log_files(testbed, agents)
-
-    def show(line: merged_logs.Line) -> None:
-        click.echo(line.text if as_json else line.readable())
-
-    for line in merged_logs.last_lines(files, lines):
-        show(line)
-    if follow:
-        for line in merged_logs.new_lines(files, _while_running(testbed.run_dir)):
-            show(line)
-
-
-def _while_running(run_dir: Path) -> Iterator[bool]:
-    while True:
-        yield registry.read(run_dir).is_running()
