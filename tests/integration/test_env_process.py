@@ -149,8 +149,17 @@ def test_sigterm_writes_everything_and_exits_with_0(tmp_path: Path) -> None:
     assert (arm != 65535).sum() == 1
 
 
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A pipe: until somebody reads it, an environment in this directory waits before it writes its results."""
+    monkeypatch.setenv("AGENTD_PLUGINS", "held_results")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent / "plugins"))
+    os.mkfifo(tmp_path / "gate")
+    return tmp_path / "gate"
+
+
+@pytest.mark.usefixtures("gate")
 def test_a_second_sigterm_ends_it_at_once(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pulls.npz.new")  # writing the results waits for a reader who never comes
     with serving(*flags_for(tmp_path)) as served:
         served.process.send_signal(signal.SIGTERM)
         until(lambda: "ending" in log_events(tmp_path / "logs" / "environment.jsonl"))
@@ -174,14 +183,13 @@ def test_told_to_it_ends_by_itself_when_every_agent_is_done(tmp_path: Path) -> N
         again.communicate()
 
 
-def test_ending_by_itself_it_is_not_kept_from_it_by_a_sigterm(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pulls.npz.new")
+def test_ending_by_itself_it_is_not_kept_from_it_by_a_sigterm(tmp_path: Path, gate: Path) -> None:
     with serving(*flags_for(tmp_path, "--until-done")) as served, dealers(served.address, AGENTS) as sockets:
         report_done(served, sockets)
         log = tmp_path / "logs" / "environment.jsonl"
         until(lambda: "ending" in log_events(log))
         served.process.send_signal(signal.SIGTERM)
-        (tmp_path / "pulls.npz.new").read_bytes()  # the reader comes: it goes on instead of having died
+        gate.read_bytes()  # the reader comes: it goes on instead of having died
         until((tmp_path / "regret.csv").exists)
         assert served.process.wait(PATIENCE_S) == 0
 
