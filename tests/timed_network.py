@@ -260,10 +260,11 @@ class TimedNetwork:
         self._publish(node, turn.outbox(), flags=GOODBYE if last else 0)
         if last:
             return
-        for neighbour in node.rounds.down:
-            if self._hear(node, neighbour, LATE_FRAMES_AT_ONCE):
-                node.rounds.returned(neighbour)
-        node.rounds.wait(self.now_s, self.timing.timeout_s)
+        if not node.rounds.wait(self.now_s, self.timing.timeout_s):
+            for neighbour in node.rounds.down:
+                if self._hear(node, neighbour, LATE_FRAMES_AT_ONCE):
+                    node.rounds.returned(neighbour)
+            node.rounds.settle(self.now_s)
         node.waiting = True
         self._wait(node)
 
@@ -306,7 +307,7 @@ class TimedNetwork:
 
     def _carry_out(self, node: Node) -> None:
         """Note what the machine orders, and do it."""
-        orders = node.rounds.orders()
+        orders = node.rounds.take_orders()
         for do in Do:
             whom = [number for what, number in orders if what is do]
             if whom:

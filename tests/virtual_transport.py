@@ -28,7 +28,7 @@ class VirtualLine:
         self.parts: deque[bytes] = deque()
         self.reconnected = 0
 
-    def receive(self, *, wait: bool) -> bytes | None:
+    def receive(self, wait: bool) -> bytes | None:
         """The next part; where waiting is allowed, time passes until it comes, or until the slice is over."""
         if wait:
             self._transport.pass_time(SLICE_S, lambda: bool(self.parts))

@@ -54,17 +54,21 @@ class Checks:
 
     def judge_bodies(self, batch: Batch) -> Batch:
         """The rows an honest origin can have sent, going by their bodies."""
-        return self._keep(batch, self._memory(batch.kind).plausible(batch), "body") if len(batch) else batch
+        return (
+            self._keep(batch, (self._memories.get(batch.kind) or self._memory(batch.kind)).plausible(batch), "body")
+            if len(batch)
+            else batch
+        )
 
     def accepts_all(self, batch: Batch, rows: Columns) -> bool:
         """Whether every one can be honest, by itself and after what its origin (at `rows`) said; nothing is counted."""
-        return self._memory(batch.kind).accepts_all(batch, rows)
+        return (self._memories.get(batch.kind) or self._memory(batch.kind)).accepts_all(batch, rows)
 
     def continues(self, batch: Batch, rows: Columns) -> Accepted:
         """Those of the new messages that continue what their origins (at `rows`) said before; they are remembered."""
         if not len(batch.head):
             return Accepted(News(batch, rows), batch)
-        news, honest = self._memory(batch.kind).continued_by(batch, rows)
+        news, honest = (self._memories.get(batch.kind) or self._memory(batch.kind)).continued_by(batch, rows)
         if honest is None:
             return Accepted(news, batch)
         self._count(honest, "history")
@@ -72,14 +76,11 @@ class Checks:
 
     def forget(self, rows: Columns) -> Held:
         """Hold nothing against origins that came back under a new incarnation; tell what was held."""
-        held = {kind: self._memory(kind).forget(rows) for kind in KINDS.values()}
+        held = {kind: (self._memories.get(kind) or self._memory(kind)).forget(rows) for kind in KINDS.values()}
         return {kind: cells for kind, cells in held.items() if cells is not None}
 
     def _memory(self, kind: Kind) -> Memory:
-        memory = self._memories.get(kind)
-        if memory is None:
-            memory = self._memories[kind] = kind.memory(self._terms)
-        return memory
+        return self._memories.setdefault(kind, kind.memory(self._terms))
 
     def _keep(self, batch: Batch, honest: Mask, reason: str) -> Batch:
         if all_of(honest):

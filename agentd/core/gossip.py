@@ -149,7 +149,7 @@ class Gossip:
         last.close(ring)
         self._last[batch.kind] = last
         self._highest = max(self._highest, last.newest)
-        self._count_repeats(len(batch) - len(best), last.own)
+        self._count_repeats(len(batch.head) - len(best.head), last.own)
         if len(last.relayed):
             self._enqueue(best.rows_with(last.relayed_head, last.relayed))
         if last.fresh is None:

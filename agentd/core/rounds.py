@@ -12,9 +12,10 @@ give the same outputs, so faults can be played through in memory.
 A round goes like this:
 
     enter(round)                  our frame of the round has left
-    hear(neighbour, frame)        what came from neighbours that were given up (`down`), which may be catching up
-    returned(neighbour)           ...and whether that brings one of them back
-    wait(now, timeout)            from here on the round waits for `waiting`
+    wait(now, timeout)            from here on the round waits for `waiting`; unless that is everybody:
+    hear(neighbour, frame)            what came from neighbours that were given up (`down`), which may be catching up
+    returned(neighbour)               ...and whether that brings one of them back
+    settle(now)                       who is waited for after that
     hear(...), tick(now)          until nobody is waited for any more
     take()                        the frames that the round is made of
 
@@ -195,7 +196,8 @@ class Rounds(Generic[Frame]):
         self._held_up: set[Neighbour[Frame]] = set()
         """Who said in this round that it is held up itself."""
         self._late_bytes: dict[Neighbour[Frame], int] = {}
-        self._orders: list[Order] = []
+        self.orders: list[Order] = []
+        """What is to be done; mostly nothing."""
         self.waiting: Sequence[Neighbour[Frame]] = ()
         """Who is waited for now."""
 
@@ -217,9 +219,9 @@ class Rounds(Generic[Frame]):
         """Before rounds begin: who was not heard yet, or does not hear us yet."""
         return [n for n in self.everybody if n.standing < _LIVE]
 
-    def orders(self) -> list[Order]:
+    def take_orders(self) -> list[Order]:
         """What is to be done since the last call."""
-        orders, self._orders = self._orders, []
+        orders, self.orders = self.orders, []
         return orders
 
     def begin_without(self, missing: Iterable[Neighbour[Frame]]) -> None:
@@ -239,12 +241,12 @@ class Rounds(Generic[Frame]):
             neighbour.standing = _PARTED.get(before, before)
             return
         neighbour.standing = _JOINED.get(before, before)
-        self._orders.append(Order(Do.GREET, number))
+        self.orders.append(Order(Do.GREET, number))
         # It is there: do not wait until the socket tries again by itself. Once where it was never heard, for the
         # neighbour answers by looking for us, and so on.
         late = before is Standing.UNKNOWN and now_s >= self._opened_s + KICK_AFTER_S
         if late or neighbour.standing is _DOWN:
-            self._orders.append(Order(Do.RECONNECT_UNLESS_HEARD, number))
+            self.orders.append(Order(Do.RECONNECT_UNLESS_HEARD, number))
 
     def enter(self, round_: int) -> None:
         """Our frame of this round leaves."""
@@ -263,7 +265,9 @@ class Rounds(Generic[Frame]):
         `hold` keeps a frame of a later round for that round.
         """
         if frame.round == self.round and neighbour.goes_on_with(frame):
-            neighbour.sequence, neighbour.round = frame.sequence, max(neighbour.round, frame.round)
+            neighbour.sequence = frame.sequence
+            if neighbour.round < frame.round:  # noqa: PLR1730 - max() costs more than the rest
+                neighbour.round = frame.round
             self._frames.append(frame)
             self._arrived.add(neighbour)
             return True
@@ -285,27 +289,34 @@ class Rounds(Generic[Frame]):
 
     def all_go_on(self) -> None:
         """Every neighbour said just what was expected of it, in this round; nobody is waited for any more."""
+        round_ = self.round
         for neighbour in self.everybody:
             neighbour.sequence += 1
-            neighbour.round = max(neighbour.round, self.round)
+            if neighbour.round < round_:  # noqa: PLR1730 - max() costs more than the rest
+                neighbour.round = round_
         self.waiting = ()
 
     def returned(self, neighbour: Neighbour[Frame]) -> None:
         """Something came from a neighbour that was down: wait for it again if it is at most one round behind."""
         if neighbour.standing is _DOWN and neighbour.round >= self.round - 1:
             neighbour.standing = Standing.LIVE
-            self._orders.append(Order(Do.WELCOME, neighbour.id))
+            self.orders.append(Order(Do.WELCOME, neighbour.id))
 
-    def wait(self, now_s: float, timeout_s: float) -> None:
-        """From now on the round waits, for those that have not said all of it yet."""
+    def wait(self, now_s: float, timeout_s: float) -> bool:
+        """From now on the round waits; whether it waits for everybody, as it nearly always does.
+
+        If not, `settle` follows, after what lies ready of those that are down was heard.
+        """
         self._deadline_s = now_s + timeout_s
         self._last_deadline_s = self._deadline_s + timeout_s / 2
         self._tell_at_s = self._deadline_s - timeout_s / 2
-        waiting = [n for n in self.everybody if n.standing <= _LIVE and n.held is None]
-        if len(waiting) < len(self.everybody) or self._arrived:
-            waiting = [n for n in self.everybody if n.is_waited_for and not self._has_arrived(n)]
-            self._look_for_those_down(now_s)
-        self.waiting = waiting
+        self.waiting = [n for n in self.everybody if n.standing <= _LIVE and n.held is None]
+        return len(self.waiting) == len(self.everybody) and not self._arrived
+
+    def settle(self, now_s: float) -> None:
+        """Wait for those that have not said all of this round yet; deliver what is held for it."""
+        self.waiting = [n for n in self.everybody if n.is_waited_for and not self._has_arrived(n)]
+        self._look_for_those_down(now_s)
 
     def _has_arrived(self, neighbour: Neighbour[Frame]) -> bool:
         """Whether the neighbour is past this round already; what is held of it is delivered when its round is here."""
@@ -321,7 +332,7 @@ class Rounds(Generic[Frame]):
     def _look_for_those_down(self, now_s: float) -> None:
         if now_s > self._tried_again_s + RECONNECT_EVERY_S and (down := self.down):
             self._tried_again_s = now_s
-            self._orders += [Order(Do.RECONNECT, neighbour.id) for neighbour in down]
+            self.orders += [Order(Do.RECONNECT, neighbour.id) for neighbour in down]
 
     @property
     def next_s(self) -> float:
@@ -335,7 +346,7 @@ class Rounds(Generic[Frame]):
 
     def tick(self, now_s: float) -> Sequence[Neighbour[Frame]]:
         """Let time pass: give up who is late, unless it is held up itself; returns who is still waited for."""
-        waiting = [n for n in self.waiting if n.is_waited_for and n not in self._arrived]
+        waiting = [n for n in self.waiting if n not in self._arrived and n.standing <= _LIVE]
         if waiting:
             self.tell_of_delay(now_s)
         if now_s >= self._deadline_s:
@@ -351,7 +362,7 @@ class Rounds(Generic[Frame]):
         """Let the neighbours know, once in a round that takes long, that we are held up and not gone."""
         if now_s >= self._tell_at_s:
             self._tell_at_s = math.inf
-            self._orders += [Order(Do.GREET, neighbour.id) for neighbour in self.everybody]
+            self.orders += [Order(Do.GREET, neighbour.id) for neighbour in self.everybody]
 
     def take(self) -> list[Frame]:
         """The frames that this round is made of."""
@@ -370,7 +381,7 @@ class Rounds(Generic[Frame]):
                 neighbour.standing = Standing.LIVE
         elif now_s > neighbour.quiet_since_s + DEAF_AFTER_S and neighbour.standing is not Standing.LEFT:
             neighbour.quiet_since_s = now_s
-            self._orders.append(Order(Do.RECONNECT, neighbour.id))
+            self.orders.append(Order(Do.RECONNECT, neighbour.id))
 
     def _floods(self, neighbour: Neighbour[Frame], frame: Frame, size: int) -> bool:
         """Whether it says more about earlier rounds within this one than a frame may hold."""
@@ -384,4 +395,4 @@ class Rounds(Generic[Frame]):
         for neighbour in missing:
             neighbour.standing = Standing.DOWN
             self.dropped["missed-rounds"] += 1
-            self._orders.append(Order(Do.GIVE_UP, neighbour.id))
+            self.orders.append(Order(Do.GIVE_UP, neighbour.id))

@@ -9,6 +9,10 @@ _numbers = count(1)
 """Of all rounds that this process reads or takes in, so that no two of them are ever mistaken for each other."""
 
 
+_made = tuple.__new__
+"""In half the time of the constructor; every round makes two."""
+
+
 class Sequel(NamedTuple):
     """The number of a round, and that of the round which it repeats: the same heads, every trial one later."""
 
@@ -19,7 +23,7 @@ class Sequel(NamedTuple):
     @classmethod
     def to(cls, number: int = 0) -> Sequel:
         """A new round that repeats the one of this number, or none."""
-        return cls(next(_numbers), number)
+        return _made(cls, (next(_numbers), number))
 
 
 def follows(sequel: Sequel | None, number: int) -> bool:

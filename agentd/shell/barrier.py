@@ -72,7 +72,7 @@ class Barrier:
         for _ in range(PARTS_AT_ONCE):
             if neighbour.standing >= Standing.SPEAKING:
                 return
-            if (part := self._line(neighbour).receive(wait=False)) is None:
+            if (part := self._line(neighbour).receive(False)) is None:
                 return
             self._read_early(neighbour, part)
 

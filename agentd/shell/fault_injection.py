@@ -39,7 +39,7 @@ class FaultyLine:
         """Whether nothing gets through."""
         return self.disturbance.cut
 
-    def receive(self, *, wait: bool) -> bytes | None:
+    def receive(self, wait: bool) -> bytes | None:
         """The next part that gets through: now, or within a slice if waiting is allowed."""
         self._watch.look()
         end_s = self._watch.now_s() + (SLICE_MS / 1000.0 if wait else 0.0)

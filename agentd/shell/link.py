@@ -120,20 +120,20 @@ class Link:
     async def gather(self, timeout_s: float, stop: asyncio.Event) -> list[Batch]:
         """What the neighbours said in this round: all of it, or what came within the time."""
         rounds = self.rounds
-        for neighbour in rounds.down:
-            if parts := self._late_parts(neighbour):
-                self._read(parts)
-                rounds.returned(neighbour)
-        rounds.wait(self.now_s(), timeout_s)
-        self._carry_out()
+        if not rounds.wait(self.now_s(), timeout_s):
+            self._hear_those_down()
+            rounds.settle(self.now_s())
+        if rounds.orders:
+            self._carry_out()
         while rounds.waiting and not stop.is_set():
             parts = await self._next_parts(rounds.waiting, stop)
-            if self._fast_path and len(parts) == len(self._lines) and (batch := self._read_expected(parts)) is not None:
+            if len(parts) == len(self._lines) and (batch := self._read_expected(parts)) is not None:
                 await self._breathe()
                 return [batch]
             self._read(parts)
             rounds.tick(self.now_s())
-            self._carry_out()
+            if rounds.orders:
+                self._carry_out()
         await self._breathe()
         return together(rounds.take())
 
@@ -167,12 +167,14 @@ class Link:
 
     def _encoded(self, batches: tuple[Batch, ...], flags: int) -> bytes:
         return encode_frame(
-            Frame(self._run, self._own, self._incarnation, self._sequence, self.round, flags, batches, self._arms)
+            Frame(
+                self._run, self._own, self._incarnation, self._sequence, self.rounds.round, flags, batches, self._arms
+            )
         )
 
     def _carry_out(self) -> None:
         """Do what the rounds ask for."""
-        for do, number in self.rounds.orders():
+        for do, number in self.rounds.take_orders():
             line = self._lines[number]
             if do is Do.GIVE_UP:
                 self._log.warning("neighbour down", neighbour=number, address=line.address, round=self.round)
@@ -183,10 +185,17 @@ class Link:
             elif do is Do.RECONNECT or not line.is_readable():
                 line.reconnect()
 
+    def _hear_those_down(self) -> None:
+        """Look, without waiting, whether neighbours that were given up came back."""
+        for neighbour in self.rounds.down:
+            if parts := self._late_parts(neighbour):
+                self._read(parts)
+                self.rounds.returned(neighbour)
+
     def _late_parts(self, neighbour: Neighbour[Frame]) -> Parts:
         """What lies ready of a neighbour that is not waited for, up to a limit."""
         receive = self._lines[neighbour.id].receive
-        got = (receive(wait=False) for _ in range(LATE_FRAMES_AT_ONCE))
+        got = (receive(False) for _ in range(LATE_FRAMES_AT_ONCE))
         return [(neighbour, part) for part in got if part is not None]
 
     async def _next_parts(self, waiting: Sequence[Neighbour[Frame]], stop: asyncio.Event) -> Parts:
@@ -198,7 +207,7 @@ class Link:
         lines, wait = self._lines, True
         for neighbour in waiting:
             line = lines[neighbour.id]
-            part = line.receive(wait=wait)
+            part = line.receive(wait)
             if part is None and wait:
                 part = await self._wait_for(line, stop)
                 wait = part is not None  # else the time is over, for all of them
@@ -213,9 +222,9 @@ class Link:
             self.greet_subscribers()
             self.rounds.tell_of_delay(self.now_s())
             self._carry_out()
-            if (part := line.receive(wait=True)) is not None:
+            if (part := line.receive(True)) is not None:
                 return part
-        return line.receive(wait=False)
+        return line.receive(False)
 
     async def _breathe(self) -> None:
         """Let the event loop run now and then, for signals; in every round it would cost as much as the frames."""
@@ -226,8 +235,10 @@ class Link:
 
     def _read_expected(self, parts: Parts) -> Batch | None:
         """All that was said in this round, if every neighbour just goes on as before; nothing is noted otherwise."""
+        if None in self._expected.values():
+            return None
         expected = [(self._expected[neighbour.id], neighbour.sequence + 1, part) for neighbour, part in parts]
-        batch = read_expected(expected, self.round, self._heads)
+        batch = read_expected(expected, self.rounds.round, self._heads)
         if batch is not None:
             self.rounds.all_go_on()
         return batch
@@ -250,4 +261,5 @@ class Link:
                 self.dropped["sender"] += 1
             else:
                 goes_on = self.rounds.hear(neighbour, frame, len(data), hold=hold)
-                self._expected[neighbour.id] = Expectation.after(frame, FRAME_TOPIC + data) if goes_on else None
+                expected = Expectation.after(frame, FRAME_TOPIC + data) if goes_on and self._fast_path else None
+                self._expected[neighbour.id] = expected

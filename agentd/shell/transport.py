@@ -31,7 +31,7 @@ class Line(Protocol):
     id: int
     address: str
 
-    def receive(self, *, wait: bool) -> bytes | None:
+    def receive(self, wait: bool) -> bytes | None:
         """The next part: at once, or within a slice of time where waiting is allowed."""
         ...
 
@@ -84,6 +84,8 @@ class Transport(Protocol):
 class ZmqLine:
     """A SUB socket that hears one neighbour."""
 
+    __slots__ = ("address", "fault", "id", "route", "socket", "waiting")
+
     def __init__(self, number: int, address: str, socket: zmq.Socket[bytes]) -> None:
         self.id = number
         self.address = address
@@ -94,12 +96,12 @@ class ZmqLine:
         """What an operator injects between the neighbour and us."""
         self.route = Route(socket, address)
 
-    def receive(self, *, wait: bool) -> bytes | None:
+    def receive(self, wait: bool) -> bytes | None:
         """The next part: at once, or within a slice of time where waiting is allowed."""
         if self.waiting:
             return self.waiting.popleft()
         if self.fault is not None:
-            return self.fault.receive(wait=wait)
+            return self.fault.receive(wait)
         try:
             return self.socket.recv(0 if wait else zmq.NOBLOCK)
         except zmq.Again:

@@ -197,6 +197,7 @@ class InMemoryNetwork:
             for flight in flights:
                 rounds.returned(rounds[flight.frame.sender])
             rounds.wait(self.round, timeout_s=0)
+            rounds.settle(self.round)
             rounds.tick(self.round)
             self.agents[receiver].receive(together(rounds.take()), latest_trial=rounds.latest)
 

@@ -19,6 +19,10 @@ from agentd.wire.layout import HEAD_BYTES, message_bytes
 Whole = TypeVar("Whole", int, NDArray[np.int64])
 
 
+LAST_SHORT = 0x7F
+"""The largest whole number that takes one byte."""
+
+
 def integer_bytes(value: Whole) -> Whole:
     """Length of a whole number ≥ 0 in msgpack's shortest form: 1, 2, 3, 5 or 9."""
     length: Whole = 1 + (value > 0x7F) + (value > 0xFF) + 2 * (value > 0xFFFF) + 4 * (value > 0xFFFF_FFFF)
@@ -77,13 +81,13 @@ def fitting(batches: Iterable[Batch], arms: int, *, limit: int = MAX_FRAME_BYTES
     room, messages = limit - LONGEST_HEADER, MAX_MESSAGES
     for batch in batches:
         each = message_bytes(batch.kind, arms, signed=batch.signature.shape[1] > 0)
-        framing = LONGEST_FRAMING + integer_bytes(batch.kind.tag) - 1
-        take = min(len(batch), messages, max(0, (room - framing) // each))
+        framing, count = LONGEST_FRAMING + (batch.kind.tag > LAST_SHORT), len(batch.head)
+        take = min(count, messages, max(0, (room - framing) // each))
         if len(kept) == MAX_BATCHES:
             take = 0
         if take:
-            kept.append(batch if take == len(batch) else batch.rows(np.arange(take)))
+            kept.append(batch if take == count else batch.rows(np.arange(take)))
             room -= framing + take * each
             messages -= take
-        left_out += len(batch) - take
+        left_out += count - take
     return tuple(kept), left_out

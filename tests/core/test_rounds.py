@@ -95,13 +95,13 @@ def test_who_subscribes_is_greeted_and_looked_for_once_where_it_came_late() -> N
     rounds.subscription(2, joined=True, now_s=0.9)
     rounds.subscription(3, joined=True, now_s=1.0)
     rounds.subscription(3, joined=True, now_s=1.5)
-    assert rounds.orders() == [
+    assert rounds.take_orders() == [
         (Do.GREET, 2),
         (Do.GREET, 3),
         (Do.RECONNECT_UNLESS_HEARD, 3),
         (Do.GREET, 3),
     ]
-    assert rounds.orders() == []
+    assert rounds.take_orders() == []
 
 
 def test_a_stranger_is_counted_when_it_comes_and_not_when_it_goes() -> None:
@@ -109,7 +109,7 @@ def test_a_stranger_is_counted_when_it_comes_and_not_when_it_goes() -> None:
     rounds.subscription(9, joined=True, now_s=0.0)
     rounds.subscription(9, joined=False, now_s=0.0)
     assert rounds.dropped == {"stranger": 1}
-    assert rounds.orders() == []
+    assert rounds.take_orders() == []
 
 
 def test_one_neighbour_may_say_as_much_of_earlier_rounds_as_a_frame_holds() -> None:

@@ -188,11 +188,11 @@ async def test_delayed_frames_come_late_and_in_order(
     for round_ in (1, 2):
         peer.publish(round_)
         arrived(link, peer)
-        assert line.receive(wait=False) is None
+        assert line.receive(False) is None
         now_s[0] += 0.125
     came: list[tuple[float, int]] = []
     for eighth in range(1, 6):
-        while (part := line.receive(wait=False)) is not None:
+        while (part := line.receive(False)) is not None:
             came.append((eighth, decode_frame(payload(part, b"sync/1/")).round))
         now_s[0] += 0.125
     assert came == [(1, 1), (2, 2)]

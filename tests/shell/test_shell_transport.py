@@ -20,7 +20,7 @@ def test_parts_that_were_put_back_come_first(context: Context, addresses: Addres
     xpub.send(b"frame/second")
     assert line.socket.poll(int(LONG_S * 1000))
     line.put_back(b"first")
-    assert [line.receive(wait=False) for _ in range(3)] == [b"first", b"frame/second", None]
+    assert [line.receive(False) for _ in range(3)] == [b"first", b"frame/second", None]
 
 
 def test_connecting_anew_subscribes_anew(context: Context, addresses: Addresses, keep: Keep) -> None:

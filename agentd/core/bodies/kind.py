@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -44,15 +45,20 @@ class Kind(ABC):
     def __repr__(self) -> str:
         return self.name
 
+    @cached_property
+    def noised_places(self) -> tuple[int, ...]:
+        """Which of the fields hold only what was noised."""
+        return tuple(place for place, field in enumerate(self.fields) if field.noised)
+
     def width(self, arms: int) -> int:
         """How many integers the body of one message holds."""
         return len(self.fields) * arms if self.per_arm else len(self.fields)
 
     def require_released(self, body: Sequence[int]) -> None:
         """Refuse an own body that holds a plain number where only a noised one may leave."""
-        for place, field in enumerate(self.fields):
-            if field.noised and set(map(type, body[place :: len(self.fields)])) != {Noised}:
-                raise TypeError(f"{field.name} of a {self.name} body was never released")
+        for place in self.noised_places:
+            if set(map(type, body[place :: len(self.fields)])) != {Noised}:
+                raise TypeError(f"{self.fields[place].name} of a {self.name} body was never released")
 
     @abstractmethod
     def plausible(self, batch: Batch, terms: Terms) -> Mask:

@@ -36,6 +36,9 @@ class Noised(int):
         return super().__new__(cls, value)
 
 
+_made = int.__new__
+"""The constructor behind the door: every release of every round comes here."""
+
 NOTHING: Final = Noised(_DOOR, 0)
 """Said where nothing is released yet."""
 
@@ -43,12 +46,12 @@ NOTHING: Final = Noised(_DOOR, 0)
 def release_of(ledger: Ledger, release: Release, noise: Noise, secret: int) -> Noised:
     """Charge a release, and only then make it."""
     ledger.record(release)
-    return Noised(_DOOR, secret + noise.draw(release.arm, release.scale))
+    return _made(Noised, secret + noise.draw(release.arm, release.scale))
 
 
 def computed(work: Callable[..., int], *released: Noised) -> Noised:
     """What follows from released values and public numbers alone: it costs nothing."""
-    return Noised(_DOOR, work(*released))
+    return _made(Noised, work(*released))
 
 
 def restored(released: Iterable[int]) -> list[Noised]:
