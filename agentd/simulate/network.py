@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,21 +24,13 @@ from agentd.core.rounds import Rounds, Standing
 from agentd.core.terms import Terms
 from agentd.run.arms import uniforms
 from agentd.run.spec import DELTA, NOT_PULLED, Outcome, RunSpec
+from agentd.simulate.memory_transport import InFlight, MemoryTransport
 from agentd.simulate.network_faults import NO_FAULTS, Faults
 from agentd.wire.frame import Frame, together
 from agentd.wire.size import encoded_bytes
 
 _UNIFORMS_AT_ONCE = 256
 _EXPOSED = (math.inf, math.inf)
-
-
-@dataclass(slots=True)
-class _InFlight:
-    arrives: int
-    order: float
-    receiver: int
-    frame: Frame
-    size: int
 
 
 def make_agent(spec: RunSpec, own: int, *, incarnation: int = 0, trial: int = 0) -> Agent:
@@ -72,8 +63,7 @@ class InMemoryNetwork:
         self._incarnations = [0] * agents
         self._lost: list[Agent] = []
         """Agents as they were when they lost their state: what they counted and spent still happened."""
-        self._chance = stream(spec.seed, Purpose.FAULT)
-        self._in_flight: list[_InFlight] = []
+        self._transport = MemoryTransport(faults, stream(spec.seed, Purpose.FAULT))
         self._uniforms = [np.zeros(0)] * agents
         self.outcome = Outcome(
             np.full((agents, spec.rounds), NOT_PULLED, dtype=np.uint16),
@@ -177,17 +167,12 @@ class InMemoryNetwork:
         self.outcome.messages += frame.messages * len(neighbours)
         self.outcome.bytes += size * len(neighbours)
         for receiver in neighbours:
-            for delay in self.faults.copies(sender, receiver, self.round, self._chance):
-                order = self._chance.random() if self.faults.reorder else 0.0
-                self._in_flight.append(_InFlight(self.round + delay, order, receiver, frame, size))
+            self._transport.send(frame, size, receiver, now)
 
     def _deliver(self) -> None:
         """Hand over what is due; a frame for an agent that is down is lost, as on a real PUB/SUB link."""
-        due = [f for f in self._in_flight if f.arrives <= self.round]
-        self._in_flight = [f for f in self._in_flight if f.arrives > self.round]
-        due.sort(key=lambda f: f.order)
-        inbox: dict[int, list[_InFlight]] = {agent.own: [] for agent in self._running()}
-        for flight in due:
+        inbox: dict[int, list[InFlight]] = {agent.own: [] for agent in self._running()}
+        for flight in self._transport.arrivals(self.round):
             if flight.receiver in inbox:
                 inbox[flight.receiver].append(flight)
         for receiver, flights in inbox.items():
