@@ -31,7 +31,9 @@ def test_a_run_tells_what_it_skipped_and_fails_without_an_excuse(
     (tmp_path / "test_it.py").write_text(SKIPS)
     command = [sys.executable, "-m", "pytest", "-p", "skips", "-n", workers, "--rootdir", str(tmp_path), str(tmp_path)]
     environment = {name: value for name, value in os.environ.items() if name != MUST_BE_EXCUSED}
-    environment |= {"PYTHONPATH": str(Path(__file__).parent)} | strict
+    tests = Path(__file__).parent
+    # The project first: tests/deploy is no package, but found before one that is installed in place.
+    environment |= {"PYTHONPATH": os.pathsep.join([str(tests.parent), str(tests)])} | strict
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     said = done.stdout.splitlines()
