@@ -7,6 +7,7 @@ import json
 import random
 import socket
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -65,7 +66,7 @@ def rss_mb(process_id: int) -> float:
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
 
-class Voice:
+class Voice(ABC):
     """How a neighbour made by hand speaks: exactly as a test tells it to."""
 
     def __init__(self, own: int, other: int) -> None:
@@ -74,8 +75,9 @@ class Voice:
         self.sequence = 0
         self.run = RUN
 
+    @abstractmethod
     def say(self, part: bytes) -> None:
-        raise NotImplementedError
+        """Let the other hear it."""
 
     def greet(self, round_: int = 0, **changes: Any) -> None:
         self.say(sync_topic(self.other) + self.encoded(round_, (), flags=GREETING, **changes))
