@@ -10,17 +10,17 @@ about it. Flags, files, variables, plans and the words of child processes follow
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, asdict, dataclass, fields, replace
-from ipaddress import ip_address
 from typing import Any
-from urllib.parse import urlsplit
 
+from agentd.addresses import address_fault, admit_fault, is_loopback
 from agentd.core.chance import SEED_LIMIT
 from agentd.core.lies import Attack, known_attacks
 from agentd.core.message import MAX_AGENT_ID, MAX_ARMS, MAX_INCARNATION, MAX_LIFETIME, MAX_TRIAL
-from agentd.core.policy import ALGORITHMS
+from agentd.core.policy import ALGORITHMS, first_release
 from agentd.core.policy.knobs import (
+    MIN_EPSILON,
     Budget,
     PolicyKnobs,
     PolicySettings,
@@ -29,7 +29,9 @@ from agentd.core.policy.knobs import (
     values_of,
     within,
 )
+from agentd.core.privacy.sealing import share_of
 from agentd.core.rewards import DISTRIBUTIONS
+from agentd.core.upwards import shown
 from agentd.errors import SettingsError
 
 NOISES = ("exact", "opendp")
@@ -69,6 +71,13 @@ class RunKnobs(PolicyKnobs):
     """What a whole testbed is told and each of its agents is told again."""
 
     algorithm: str = knob("private-ucb", choices=ALGORITHMS, known_as="algorithm", testbed_help="What the agents run.")
+    rewards_per_person: int = knob(
+        1,
+        **within(1, MAX_TRIAL),
+        help="sealed: rewards that one person may be behind; each is noised for ε over this.",
+        testbed_help="sealed: how many rewards one person may be behind. Each is noised for ε divided by this, so that "
+        "--epsilon is what a person is promised.",
+    )
     noise: str = knob(
         "exact",
         choices=NOISES,
@@ -90,6 +99,11 @@ class RunKnobs(PolicyKnobs):
         testbed_help="Make the run reproducible (and not private: whoever knows the seed knows the noise).",
     )
     """None: a fresh, secret one for rewards; agents that are processes take their noise from the operating system."""
+
+    @property
+    def reward_epsilon(self) -> float:
+        """The ε that the noise of one reward is made for: so many of them as a person has cost no more than ε."""
+        return share_of(self.epsilon, self.rewards_per_person)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +191,7 @@ class TestbedSettings(RunKnobs):
     @property
     def policy(self) -> PolicySettings:
         """The part the algorithms read."""
-        return PolicySettings(arms=self.arm_count, **values_of(PolicyKnobs, self))
+        return PolicySettings(arms=self.arm_count, **(values_of(PolicyKnobs, self) | {"epsilon": self.reward_epsilon}))
 
     def lifetime(self, diameter: int) -> int:
         """γ as a number of hops."""
@@ -210,6 +224,7 @@ def _testbed_faults(s: TestbedSettings) -> Iterator[str]:
         if name not in ALGORITHMS:
             yield f"unknown algorithm {name!r}; choose one of {', '.join(ALGORITHMS)}"
     yield from _noise_faults(s)
+    yield from person_faults(s, {s.algorithm, *s.policies.values()})
     if s.topology is None:  # else the file says how many agents there are, and `for_agents` asks then
         yield from _head_count_faults(s)
 
@@ -217,6 +232,32 @@ def _testbed_faults(s: TestbedSettings) -> Iterator[str]:
 def _noise_faults(s: RunKnobs) -> Iterator[str]:
     if s.noise == "opendp" and s.seed is not None:
         yield "--noise opendp takes no seed, and --seed promises a run that can be repeated; leave one of them out"
+
+
+def person_faults(s: RunKnobs, algorithms: Iterable[str]) -> Iterator[str]:
+    """Where ε over the rewards of a person would promise nothing: only where each reward is told once it is true."""
+    if s.rewards_per_person <= 1 or not MIN_EPSILON <= s.epsilon < math.inf:
+        return
+    for name in sorted(algorithms):
+        if name in ALGORITHMS and not ALGORITHMS[name].disjoint:
+            yield (
+                f"--rewards-per-person divides the ε of each reward among those of a person, and {name} promises no ε "
+                "per reward; run --algorithm sealed, or leave it out"
+            )
+    if s.reward_epsilon < MIN_EPSILON:
+        yield f"--epsilon {s.epsilon:g} over --rewards-per-person {s.rewards_per_person} is below {MIN_EPSILON:g}"
+
+
+def budget_fault(name: str, budget: float | None, policy: PolicySettings) -> str | None:
+    """A budget that the first release would exceed: whoever sets it means to say something, and nothing would be."""
+    cost = None if budget is None else first_release(name, policy)
+    if budget is None or cost is None or cost <= budget:
+        return None
+    least = shown(cost, 6)
+    return (
+        f"--epsilon-budget {budget:g} is less than the first release of {name} costs (ε = {least}, noised for an ε of "
+        f"{policy.epsilon:g}), so it could never be made. Give {least} at least, or a smaller --epsilon"
+    )
 
 
 def _head_count_faults(s: TestbedSettings) -> Iterator[str]:
@@ -243,12 +284,30 @@ class AgentSettings(RunKnobs, Pace, Spending):
         **within(1, MAX_TRIAL),
         help="Pulls to make.  [default: as many as the environment allows]",
     )
+    terms: str | None = knob(None, metavar="FILE", help="What the run is agreed on; see agentd terms make.")
+    """None: what the environment says, as far as these settings allow it."""
     lies: bool = knob(False, help="Lie as --attack says; for testbeds.")
     incarnation: int | None = knob(None, flag="")
     """None: the environment counts how often this agent came back."""
+    agreed_epsilon: float | None = knob(None, flag="")
+    """The ε of one reward by the terms of the run, where that is smaller than by these settings."""
+    admit: tuple[str, ...] = knob(
+        (),
+        reads="networks",
+        metavar="CIDR,…",
+        check=admit_fault,
+        help="Who may connect over TCP beside the addresses of --peers, as in 10.0.0.0/8; may be repeated.",
+    )
+    """For neighbours behind address translation, whose connections come from elsewhere than --peers says."""
     insecure: bool = knob(False, help="Listen beyond this machine although links are not encrypted.")
     state: str | None = knob(None, metavar="DIR", help="Keep the ledger and all that must survive a restart here.")
     """None: a restart is a new incarnation with a new ledger."""
+    seat: str | None = knob(
+        None,
+        metavar="FILE",
+        help="Keep the secret of this agent's seat here.  [default: seat in --state DIR, else none]",
+    )
+    """None, and no state: whoever comes back needs `agentd env release` first."""
     log_file: str | None = knob(None, metavar="FILE", help="JSON lines.  [default: standard error]")
     faults_file: str | None = knob(
         None, metavar="FILE", help="Faults to inject into the links; for testbeds, see agentd chaos."
@@ -265,7 +324,13 @@ class AgentSettings(RunKnobs, Pace, Spending):
 
     def policy(self, arms: int) -> PolicySettings:
         """The part the algorithm reads, once the environment has said how many arms there are."""
-        return PolicySettings(arms=arms, **values_of(PolicyKnobs, self), **values_of(Budget, self))
+        told = values_of(PolicyKnobs, self) | values_of(Budget, self) | {"epsilon": self.reward_epsilon}
+        return PolicySettings(arms=arms, **told)
+
+    @property
+    def reward_epsilon(self) -> float:
+        """The ε that the noise of one reward is made for: by the terms of the run, or by these settings."""
+        return super().reward_epsilon if self.agreed_epsilon is None else self.agreed_epsilon
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for plan.json."""
@@ -302,7 +367,9 @@ def ordered(settings: type, order: Order = ()) -> list[Field[Any]]:
 
 def as_typed(value: Any) -> str:
     """A value as it is typed after its flag."""
-    return ",".join(f"{key}={each}" for key, each in value.items()) if isinstance(value, Mapping) else str(value)
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={each}" for key, each in value.items())
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _plain(settings: TestbedSettings | AgentSettings) -> dict[str, Any]:
@@ -315,22 +382,6 @@ def _with_text_keys(mapping: Mapping[int, str]) -> dict[str, str]:
     return {str(key): value for key, value in mapping.items()}
 
 
-def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach an address; a name other than localhost may lead anywhere."""
-    try:
-        parts = urlsplit(address)
-        return parts.scheme in ("ipc", "inproc") or parts.hostname == "localhost" or _loopback_ip(parts.hostname or "")
-    except ValueError:  # not an address at all, which is another fault
-        return False
-
-
-def _loopback_ip(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _agent_faults(s: AgentSettings) -> Iterator[str]:
     for peer in s.peers:
         if not 0 <= peer <= MAX_AGENT_ID:
@@ -341,33 +392,22 @@ def _agent_faults(s: AgentSettings) -> Iterator[str]:
         yield f"an incarnation must be in 0…{MAX_INCARNATION}, got {s.incarnation}"
     yield from _address_faults(s)
     yield from _noise_faults(s)
+    yield from person_faults(s, (s.algorithm,))
     yield from _state_faults(s)
 
 
 def _address_faults(s: AgentSettings) -> Iterator[str]:
     named = [("--listen", s.listen), ("--environment", s.environment), *(("--peers", a) for a in s.peers.values())]
     for flag, address in named:
-        if fault := _address_fault(address):
+        if fault := address_fault(address, listening=flag == "--listen"):
             yield f"{flag}: {address!r} {fault}"
     if len(set(s.peers.values())) < len(s.peers):
         yield "--peers gives the same address to two neighbours"
-    if not s.insecure and not _address_fault(s.listen) and not is_loopback(s.listen):
+    if not s.insecure and not address_fault(s.listen, listening=True) and not is_loopback(s.listen):
         yield (
             f"--listen {s.listen} is reachable from other machines and links are not encrypted yet; "
             "add --insecure if that is what you want"
         )
-
-
-def _address_fault(address: str) -> str | None:
-    """What is wrong with a ZeroMQ address, if anything."""
-    if address.startswith("ipc://") and len(address) > len("ipc://"):
-        return None
-    try:
-        parts = urlsplit(address)
-        fine = parts.scheme == "tcp" and bool(parts.hostname) and parts.port is not None and parts.port > 0
-    except ValueError:
-        fine = False
-    return None if fine else "is not an address like tcp://127.0.0.1:7003"
 
 
 def _state_faults(s: AgentSettings) -> Iterator[str]:
@@ -380,5 +420,7 @@ def _state_faults(s: AgentSettings) -> Iterator[str]:
         return
     if not noised:
         yield f"--epsilon-budget: {s.algorithm} adds no noise; no budget bounds what it tells"
+    elif not list(faults_of(s)) and (fault := budget_fault(s.algorithm, s.epsilon_budget, s.policy(1))):
+        yield fault
     if s.state is None and s.seed is None:
         yield "--epsilon-budget needs --state DIR: without it a restart would forget what is spent"

@@ -16,6 +16,10 @@ __all__ = ["pytest_sessionfinish", "pytest_terminal_summary"]
 
 pytest.register_assert_rewrite("small_runs")
 
+# A loaded machine is no fault of the code: no example of a property has to be done within a time.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

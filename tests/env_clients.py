@@ -15,11 +15,27 @@ from typing import Any
 import zmq
 
 from agentd.wire.codec import decode_environment, encode_environment
-from agentd.wire.environment_messages import EnvironmentMessage, Request
+from agentd.wire.environment_messages import EnvironmentMessage, Hello, Pull, Report, Request
 
 ANY_PORT = "tcp://127.0.0.1:0"
 PATIENCE_S = 120.0
 """How long a test waits for what must happen; only a failing test waits that long."""
+
+TOKEN = bytes(range(16))
+"""Of everybody's seat, where a test is about something else."""
+
+
+def hello(agent: int, incarnation: int | None = None, token: bytes = TOKEN) -> Hello:
+    return Hello(agent, token, incarnation)
+
+
+def pull(agent: int, trial: int, arm: int, *, committed: int | None = None, token: bytes = TOKEN) -> Pull:
+    """As an agent asks that has committed the trial before."""
+    return Pull(agent, token, trial, arm, trial - 1 if committed is None else committed)
+
+
+def report(agent: int, trial: int, *counters: Any, token: bytes = TOKEN, returns: int = 0, round_: int = 0) -> Report:
+    return Report(agent, token, trial, *counters, returns, round_)
 
 
 @dataclass

@@ -18,6 +18,7 @@ from evidence import until
 
 from agentd.core.message import Batch
 from agentd.core.rounds import Standing
+from agentd.core.terms import Terms
 from agentd.run.arms import Arms, uniforms
 from agentd.shell.link import Link
 from agentd.wire.codec import decode_environment, decode_frame, encode_environment, encode_frame
@@ -38,9 +39,8 @@ Answer = Callable[[EnvironmentMessage], Iterable[EnvironmentMessage | bytes]]
 def free_address() -> str:
     """A TCP address that nobody uses, nor will until these tests are over.
 
-    The port stays bound by a socket that never listens, as in deploy.plan.ports: nobody else finds it free, while
-    listeners that reuse addresses, as ZeroMQ's do, may have it. It lies below those that testbeds search and the system
-    gives.
+    The port stays bound by a socket that never listens: no other test finds it free, while listeners that reuse
+    addresses, as ZeroMQ's do, may have it. It lies below those that testbeds search and the system gives.
     """
     while True:
         port = random.SystemRandom().randrange(10_000, 17_000)
@@ -205,7 +205,7 @@ def about_to_greet(link: Link) -> None:
 async def ready(link: Link, *peers: Peer) -> None:
     for peer in peers:
         peer.join()
-    await link.wait_until_ready(LONG_S, asyncio.Event(), all_needed=True)
+    await link.wait_until_ready(LONG_S, asyncio.Event(), some_needed=True)
 
 
 class StandIn:
@@ -231,16 +231,17 @@ class StandIn:
     def honest(self, request: EnvironmentMessage) -> list[EnvironmentMessage | bytes]:
         """What the protocol asks for."""
         match request:
-            case Hello(agent=agent):
-                known = self.pulls.setdefault(agent, {})
-                arms = self.arms
-                return [Welcome(self.run, arms.count, arms.low, arms.high, self.horizon, len(known) + 1)]
+            case Hello(agent=agent, incarnation=stated):
+                counted = len(self.pulls.setdefault(agent, {}))
+                terms = Terms(self.arms.count, None, run=self.run, horizon=self.horizon)
+                incarnation = counted if stated is None else stated
+                return [Welcome(terms, self.arms.low, self.arms.high, counted + 1, incarnation, 0)]
             case Pull(agent=agent, trial=trial, arm=arm):
                 self.pulls.setdefault(agent, {})[trial] = arm
                 return [Reward(trial, arm, self.reward(agent, trial, arm))]
             case Report(agent=agent, trial=trial):
                 self.reports[agent] = request
-                return [Noted(trial)]
+                return [Noted(trial, 0)]
             case Ping():
                 return [Pong()]
         raise AssertionError(f"not a request: {request}")

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from agentd.shell.resolve import has_ipv6
 from deploy.containers.docker import find_composes, find_docker
 
 MUST_BE_EXCUSED = "SKIPS_MUST_BE_EXCUSED"
@@ -52,7 +53,9 @@ EXCUSES: dict[str, Callable[[], bool]] = {
     "there is no docker-compose here": lambda: no_compose("docker-compose") and nothing_can_be_installed(),
     "install debootstrap": nothing_can_be_installed,
     "making a base image from Debian packages needs root": nobody_special,
+    "only root can become another user": nobody_special,
     "only root can give files away": nobody_special,
+    "this machine has no IPv6": lambda: not has_ipv6(),
     "only root may kill the process inside a container": nobody_special,
     "signals to processes of containers need root": nobody_special,
     "only root may mount a small file system": no_mounts,

@@ -17,6 +17,9 @@ from agentd.core.lies import Attack
 from agentd.core.message import Batch, Columns, Message, News, batch_of
 from agentd.core.policy import Policy, PolicySettings, intend
 from agentd.core.policy.base import Released
+from agentd.core.privacy.laplace import Noise
+from agentd.core.privacy.ledger import Release
+from agentd.core.privacy.release import DrawnNoise
 from agentd.run.arms import Arms
 from agentd.run.scenario import network_of
 from agentd.run.spec import Network, Outcome, RunSpec
@@ -83,9 +86,28 @@ def spec(
     )
 
 
-def observe(policy: Policy, trial: int, arm: int, reward: int, told: int) -> Released | None:
+class Silence:
+    """Noise that is always zero."""
+
+    def draw(self, arm: int, scale: int) -> int:
+        return 0
+
+
+def drawn(release: Release, noise: Noise) -> DrawnNoise:
+    """Noise for a release, as its agent draws it."""
+    made = DrawnNoise(release)
+    made.draw(noise)
+    return made
+
+
+def observe(
+    policy: Policy, trial: int, arm: int, reward: int, told: int, *, noise: Noise | None = None
+) -> Released | None:
     """Let a policy pull an arm, as its agent would; what that released."""
-    return policy.observe(intend(policy, trial, arm), reward, told)
+    intent = intend(policy, trial, arm)
+    if intent.noise is not None:
+        intent.noise.draw(noise or Silence())
+    return policy.observe(intent, reward, told)
 
 
 def sample(origin: int, trial: int, life: int = 1, *, arm: int = 0, reward: int = 0, **head: int) -> Message:

@@ -22,31 +22,44 @@ SOURCES = sorted(path for package in ("agentd", "topology", "deploy") for path i
 RULES = {
     "agentd": (),
     "agentd.__main__": ("agentd.cli",),
+    "agentd.addresses": (),
     "agentd.errors": (),
-    "agentd.files": (),
+    "agentd.files": ("agentd.errors",),
+    "agentd.untrusted": (),
     "agentd.fork_server": (),
     "agentd.interrupts": (),
+    "agentd.listeners": (),
     "agentd.plugins": ("agentd.errors",),
-    "agentd.settings": ("agentd.core.*", "agentd.errors"),
-    "agentd.core": ("agentd.core.bodies", "agentd.core.policy", "agentd.core.privacy"),
+    "agentd.settings": ("agentd.addresses", "agentd.core.*", "agentd.errors"),
+    "agentd.terms_file": ("agentd.core", "agentd.wire", "agentd.errors", "agentd.files", "agentd.untrusted"),
+    "agentd.core": ("agentd.core.bodies", "agentd.core.policy", "agentd.core.privacy", "agentd.core.trust"),
     "agentd.core.bodies": ("agentd.core", "agentd.core.privacy"),
     "agentd.core.estimate": ("agentd.core",),
     "agentd.core.policy": ("agentd.core", "agentd.core.bodies", "agentd.core.estimate", "agentd.core.privacy"),
     "agentd.core.privacy": ("agentd.core",),
+    "agentd.core.rounds": ("agentd.core", "agentd.core.trust"),
+    "agentd.core.trust": ("agentd.core", "agentd.core.bodies"),
     "agentd.wire": ("agentd.core.*", "agentd.errors"),
     "agentd.shell": (
-        *("agentd.core.*", "agentd.wire", "agentd.shell.state"),
-        *("agentd.errors", "agentd.files", "agentd.settings"),
+        *("agentd.core.*", "agentd.wire", "agentd.shell.doors", "agentd.shell.state"),
+        *("agentd.errors", "agentd.files", "agentd.settings", "agentd.terms_file"),
+    ),
+    "agentd.shell.doors": (
+        *("agentd.addresses", "agentd.errors", "agentd.listeners", "agentd.shell.json_log", "agentd.shell.resolve"),
     ),
     "agentd.shell.state": (
         *("agentd.core.*", "agentd.wire", "agentd.shell.json_log"),
-        *("agentd.errors", "agentd.settings"),
+        *("agentd.errors", "agentd.files", "agentd.settings", "agentd.untrusted"),
     ),
-    "agentd.plot": ("agentd.errors",),
-    "agentd.run": ("agentd.core.*", "agentd.errors", "agentd.files", "agentd.plot", "agentd.settings", "topology"),
+    "agentd.plot": ("agentd.errors", "agentd.files"),
+    "agentd.run": (
+        *("agentd.core.*", "agentd.errors", "agentd.files", "agentd.plot", "agentd.settings", "agentd.untrusted"),
+        "topology",
+    ),
     "agentd.environment": (
-        *("agentd.core", "agentd.wire", "agentd.run", "agentd.shell.health", "agentd.shell.json_log"),
-        *("agentd.errors", "agentd.files"),
+        *("agentd.core", "agentd.core.trust", "agentd.wire", "agentd.run"),
+        *("agentd.shell.doors", "agentd.shell.health", "agentd.shell.json_log"),
+        *("agentd.addresses", "agentd.errors", "agentd.files", "agentd.terms_file", "agentd.untrusted"),
     ),
     "agentd.simulate": ("agentd.core.*", "agentd.wire", "agentd.run", "agentd.errors"),
     "agentd.experiment": (
@@ -55,28 +68,55 @@ RULES = {
     ),
     "agentd.audit": (
         *("agentd.core.*", "agentd.wire", "agentd.shell.state"),
-        *("agentd.errors", "agentd.interrupts", "agentd.settings"),
+        *("agentd.errors", "agentd.interrupts", "agentd.plugins", "agentd.settings"),
+    ),
+    "agentd.audit.coupling": (
+        *("agentd.audit", "agentd.core.*", "agentd.wire", "agentd.errors", "agentd.settings", "agentd.shell.state"),
+        *("agentd.shell.drive", "agentd.shell.json_log", "agentd.shell.link", "agentd.shell.transport"),
     ),
     "agentd.bench": (
-        *("agentd.core.*", "agentd.wire", "agentd.shell.sockets", "agentd.run", "agentd.environment"),
-        *("agentd.simulate", "agentd.errors", "agentd.fork_server"),
+        *("agentd.core.*", "agentd.wire", "agentd.shell.doors", "agentd.shell.sockets", "agentd.run"),
+        *("agentd.environment", "agentd.simulate", "agentd.errors", "agentd.fork_server", "agentd.listeners"),
+    ),
+    "agentd.check": (
+        *("agentd.check.*", "agentd.core.*", "agentd.environment", "agentd.shell.*"),
+        *("agentd.errors", "agentd.interrupts"),
+    ),
+    "agentd.check.oracle": ("agentd.check.world", "agentd.core.*"),
+    "agentd.check.scene": (
+        *("agentd.check", "agentd.check.oracle", "agentd.core.*", "agentd.wire", "agentd.shell.*", "agentd.run"),
+        *("agentd.environment", "agentd.errors", "agentd.settings"),
     ),
     "agentd.cli": ("agentd.*", "deploy.*", "topology"),
     "agentd.cli.testbed": ("agentd.*", "deploy.*"),
     "deploy": (),
-    "deploy.plan": ("agentd.core.policy", "agentd.run", "agentd.errors", "agentd.settings"),
-    "deploy.kubernetes": ("deploy.plan", "agentd.core.policy", "agentd.run", "agentd.errors", "agentd.settings"),
+    "deploy.plan": (
+        *("agentd.core", "agentd.core.policy", "agentd.run", "agentd.errors", "agentd.settings", "agentd.terms_file"),
+        "agentd.untrusted",
+    ),
+    "deploy.kubernetes": (
+        *(
+            "deploy.plan",
+            "agentd.addresses",
+            "agentd.core.policy",
+            "agentd.run",
+            "agentd.errors",
+            "agentd.settings",
+            "agentd.terms_file",
+        ),
+    ),
     "deploy.testbed": (
         *("deploy.plan", "topology", "agentd.core.*", "agentd.wire", "agentd.run", "agentd.environment"),
-        *("agentd.shell.state.reader", "agentd.errors", "agentd.files", "agentd.settings"),
+        *("agentd.shell.state.reader", "agentd.errors", "agentd.files", "agentd.settings", "agentd.untrusted"),
     ),
     "deploy.local": (
         *("deploy.plan", "deploy.testbed", "agentd.core.*", "agentd.wire", "agentd.shell.*", "agentd.environment"),
-        *("agentd.run", "agentd.errors", "agentd.fork_server", "agentd.plugins", "agentd.settings"),
+        *("agentd.run", "agentd.errors", "agentd.fork_server", "agentd.listeners", "agentd.plugins"),
+        *("agentd.files", "agentd.settings", "agentd.terms_file", "agentd.untrusted"),
     ),
     "deploy.containers": (
-        *("deploy.plan", "deploy.testbed", "deploy.local", "agentd.run"),
-        *("agentd.errors", "agentd.settings"),
+        *("deploy.plan", "deploy.testbed", "deploy.local", "agentd.run", "agentd.environment"),
+        *("agentd.errors", "agentd.files", "agentd.settings", "agentd.untrusted"),
     ),
     "deploy.chaos": (
         *("deploy.plan", "deploy.testbed", "agentd.run", "agentd.shell.link_faults"),
@@ -240,6 +280,7 @@ def test_the_core_draws_nothing_from_numpys_global_generator() -> None:
 
 SHARED_NAMES = {
     "sealed": "the algorithm, and the body that it says",
+    "terms": "what a run is agreed on, and its place on the wire",
 }
 """The names that several modules have, and why."""
 
@@ -271,7 +312,10 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 CLOCK = re.compile(r"\btime\.(?:monotonic|time|perf_counter|process_time|thread_time)(?:_ns)?\b|\bdatetime\.now\b")
 SLEEP = re.compile(r"\bsleep\((?!0\))")
 READERS = {
+    "coming_back.py",  # when each frame was seen, to tell how long an agent was out of step
     "evidence.py",  # for all others
+    "pressed_ring.py",  # rounds per second before an attack and during it
+    "pressing_neighbour.py",  # attacks by being late
     "test_import_budget.py",  # inside the process that is measured
     "test_link_faults.py",  # what publishing costs one thread, not the process
     "test_testbed_faults.py",  # how soon an agent that was asked for is back, by the clock of its log
@@ -281,5 +325,7 @@ READERS = {
 
 def test_tests_wait_for_evidence_and_never_for_time() -> None:
     texts = {path.name: path.read_text(encoding="utf-8") for path in TESTS}
-    assert {name for name, text in texts.items() if CLOCK.search(text)} <= READERS, "wait with evidence.until"
+    readers = {name for name, text in texts.items() if CLOCK.search(text)}
+    by_hand = {name for name in readers if name.startswith("measure_")}  # programs that tell how long things take
+    assert readers - by_hand <= READERS, "wait with evidence.until"
     assert not [name for name, text in texts.items() if SLEEP.search(text)], "name what shows it: evidence.until"

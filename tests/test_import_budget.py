@@ -31,7 +31,8 @@ TOO_HEAVY = {
     *("multiprocessing", "pygments", "pytest"),
 }
 NOT_AN_AGENTS = tuple(
-    f"agentd.{name}" for name in ("audit", "bench", "cli", "environment", "experiment", "plot", "run", "simulate")
+    f"agentd.{name}"
+    for name in ("audit", "bench", "check", "cli", "environment", "experiment", "plot", "run", "simulate")
 )
 
 

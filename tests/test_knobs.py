@@ -26,6 +26,7 @@ from agentd.core.policy import ALGORITHMS, Policy, PolicySettings, intend
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.policy.knobs import Budget, PolicyKnobs, about, flag_of
 from agentd.core.privacy.laplace import SeededLaplace
+from agentd.core.terms import Terms
 from agentd.settings import AgentSettings, Pace, RunKnobs, Spending, TestbedSettings, as_typed, ordered
 from agentd.shell.daemon import agent_of
 from agentd.wire.environment_messages import Welcome
@@ -35,6 +36,12 @@ from deploy.plan.arguments import agent_arguments
 ROOT = Path(__file__).parent.parent
 SMALL = {"--agents": "3", "--edge-probability": "1", "--rounds": "4"}
 AGENT = {"--id": "3", "--listen": "tcp://127.0.0.1:7003", "--environment": "tcp://127.0.0.1:7000"}
+
+IN_COMPANY = {
+    "rewards_per_person": {"--algorithm": "sealed"},
+    "epsilon_budget": {"--algorithm": "sealed", "--epsilon": "0.25"},  # or the first release would cost more
+}
+"""What else must be said where a knob is turned."""
 
 OTHERS: dict[str, Any] = {
     "attack": "uniform",
@@ -47,6 +54,7 @@ OTHERS: dict[str, Any] = {
     "environment": "tcp://hub:9",
     "peers": {1: "tcp://gate-1:7001", 2: "tcp://gate-2:7002"},
     "edge_probability": 0.999,
+    "admit": ("10.0.0.0/8", "fd00::/8"),
 }
 """Values where the type, the range and the choices of a field do not suggest one."""
 
@@ -167,7 +175,8 @@ def received(monkeypatch: pytest.MonkeyPatch, settings: AgentSettings) -> Policy
 
     with monkeypatch.context() as patch:
         patch.setitem(ALGORITHMS, algorithm.name, replace(algorithm, make=make))
-        agent_of(replace(settings, noise="exact"), Welcome(bytes(8), 3, 0.0, 1.0, 9, 1))  # OpenDP may not be here
+        # OpenDP may not be here.
+        agent_of(replace(settings, noise="exact"), Welcome(Terms(3, None, horizon=9), 0.0, 1.0, 1, 0, 0))
     return seen[0]
 
 
@@ -185,7 +194,7 @@ def typed(usual: dict[str, str], but: str) -> list[str]:
 def of_testbed(one: Field[Any], turn: Turn, value: Any) -> tuple[list[str], dict[str, str]]:
     flag = flag_of(one)
     args, env = turn(flag, f"AGENTD_{flag.removeprefix('--').replace('-', '_').upper()}", value)
-    return [*typed(SMALL, flag), *args], env
+    return [*typed(SMALL | IN_COMPANY.get(one.name, {}), flag), *args], env
 
 
 def names(*groups: type) -> list[Any]:
@@ -239,7 +248,7 @@ def test_what_a_simulation_is_told_stands_in_its_manifest(one: Field[Any], turn:
 
 
 AGENT_KNOBS = [pytest.param(one, id=one.name) for one in fields(AgentSettings) if about(one).flag != ""]
-COMPANIONS = {"epsilon_budget": {"--state": "/state"}}
+COMPANIONS = {**IN_COMPANY, "epsilon_budget": {"--state": "/state", **IN_COMPANY["epsilon_budget"]}}
 
 
 @pytest.mark.parametrize("turn", WAYS)
@@ -260,7 +269,7 @@ def test_what_one_agent_is_told_it_is_told_by_every_way(
 
 
 def test_only_what_no_operator_sets_has_no_flag() -> None:
-    assert [one.name for one in fields(AgentSettings) if about(one).flag == ""] == ["incarnation"]
+    assert [one.name for one in fields(AgentSettings) if about(one).flag == ""] == ["incarnation", "agreed_epsilon"]
 
 
 def test_files_have_every_field_once() -> None:
@@ -284,9 +293,12 @@ class Noting:
 def test_a_knob_says_which_algorithms_read_it(name: str) -> None:
 
     noting: Any = Noting(PolicySettings(arms=2))
-    policy = ALGORITHMS[name].make(noting, 0, SeededLaplace(1, 0), KeyedCoins(1, 0))
+    policy = ALGORITHMS[name].make(noting, 0, KeyedCoins(1, 0))
     for trial in range(1, 40):
-        policy.observe(intend(policy, trial, policy.choose(trial)), 5, 5)
+        intent = intend(policy, trial, policy.choose(trial))
+        if intent.noise is not None:
+            intent.noise.draw(SeededLaplace(1, 0))
+        policy.observe(intent, 5, 5)
     said = {one.name for group in (PolicyKnobs, Budget) for one in fields(group) if name in about(one).read_by}
     assert noting.read - {"arms"} == said
 

@@ -23,6 +23,7 @@ MAKE = {"make demo", "make test"}
 LESS_TO_DO = {
     "agentd experiment": " --trials 2 --agents 24 --edge-probability 0.3 --rounds 40",
     "agentd audit": " --runs 200",
+    "agentd check": " --seeds 20",
 }
 """What is added to commands that take minutes."""
 

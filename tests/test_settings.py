@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from agentd.addresses import is_loopback
 from agentd.core.message import MAX_AGENT_ID, MAX_ARMS, MAX_LIFETIME, MAX_TRIAL
 from agentd.core.policy import ALGORITHMS, PolicySettings
 from agentd.core.policy.knobs import MIN_EPSILON
 from agentd.errors import SettingsError
-from agentd.settings import AgentSettings, TestbedSettings, is_loopback
+from agentd.settings import AgentSettings, TestbedSettings
 
 NAN, INF = float("nan"), float("inf")
 KNOWN = ", ".join(ALGORITHMS)
@@ -144,6 +145,7 @@ def agent(**changed: Any) -> AgentSettings:
 
 
 HOST = "tcp://gate-1:7001"
+LONG_PATH = "ipc:///" + "é" * 54
 NO_ADDRESS = "is not an address like tcp://127.0.0.1:7003"
 
 AGENT_FAULTS: list[tuple[dict[str, Any], str]] = [
@@ -163,6 +165,21 @@ AGENT_FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"listen": "tcp://[::1"}, f"--listen: 'tcp://[::1' {NO_ADDRESS}"),
     ({"listen": "udp://127.0.0.1:7"}, f"--listen: 'udp://127.0.0.1:7' {NO_ADDRESS}"),
     ({"listen": "ipc://"}, f"--listen: 'ipc://' {NO_ADDRESS}"),
+    ({"listen": "ipc://run/3"}, "--listen: 'ipc://run/3' must be an absolute path, as in ipc:///run/agentd/3"),
+    ({"listen": "ipc://@3"}, "--listen: 'ipc://@3' must be an absolute path, as in ipc:///run/agentd/3"),
+    ({"listen": "ipc:///run/"}, "--listen: 'ipc:///run/' must be the path of a file, as in ipc:///run/agentd/3"),
+    ({"environment": LONG_PATH}, f"--environment: '{LONG_PATH}' has a path of more than 107 bytes, which no socket can "
+                                 "have; choose a shorter directory"),
+    ({"listen": "tcp://::1:7003"}, "--listen: 'tcp://::1:7003' is an IPv6 address without brackets; "
+                                   "write tcp://[::1]:7003"),
+    ({"peers": {1: "tcp://fe80::1:7"}}, "--peers: 'tcp://fe80::1:7' is an IPv6 address without brackets; "
+                                        "write tcp://[fe80::1]:7"),
+    ({"peers": {1: "tcp://*:7001"}}, "--peers: 'tcp://*:7001' names no machine; say which one to connect to"),
+    ({"environment": "tcp://[::]:7"}, "--environment: 'tcp://[::]:7' names no machine; say which one to connect to"),
+    ({"admit": ("10.0.0.0/8", "hub")}, "--admit: 'hub' is not a network or an address like 10.0.0.0/8, 192.168.1.7 or "
+                                       "fd00::/8"),
+    ({"admit": ("10.1.2.3/8",)}, "--admit: '10.1.2.3/8' is an address within a network; write 10.0.0.0/8 for all of "
+                                 "it"),
     ({"environment": "hub"}, f"--environment: 'hub' {NO_ADDRESS}"),
     ({"listen": "tcp://*:7003"}, "--listen tcp://*:7003 is reachable from other machines and links are not encrypted "
                                  "yet; add --insecure if that is what you want"),
@@ -194,6 +211,8 @@ def test_all_faults_of_an_agent_are_reported_together() -> None:
         {"listen": "ipc:///run/agentd/3"},
         {"listen": "tcp://*:7003", "insecure": True},
         {"listen": "tcp://[::1]:7003"},
+        {"peers": {1: "tcp://[fd00::1]:7003"}, "admit": ("10.0.0.0/8", "192.168.1.7", "fd00::/8")},
+        {"environment": "ipc:///" + "x" * 106},
         {"peers": {1: HOST, 2: "tcp://gate-2:7001"}, "rounds": 1, "seed": 0},
     ],
     ids=str,

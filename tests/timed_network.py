@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from agentd.core.chance import Purpose, stream
 from agentd.core.message import Batch
 from agentd.core.rounds import Do, Neighbour, Rounds
+from agentd.core.trust.lives import Life, Lives
 from agentd.run.arms import uniforms
 from agentd.run.spec import RunSpec
 from agentd.simulate.network import make_agent
@@ -30,6 +31,8 @@ QUEUE_FRAMES = 128
 """What a line holds that nobody reads: two of ZeroMQ's queues."""
 LATE_FRAMES_AT_ONCE = 16
 """Frames taken at once from a neighbour that is not waited for."""
+QUEUED_FRAMES = 192
+"""The same by who may be behind."""
 
 _SAYS = {
     Do.GIVE_UP: "gives up",
@@ -37,6 +40,8 @@ _SAYS = {
     Do.GREET: "greets",
     Do.RECONNECT: "connects anew to",
     Do.RECONNECT_UNLESS_HEARD: "looks for",
+    Do.SHUN: "shuns",
+    Do.ACCUSE: "accuses",
 }
 
 
@@ -53,6 +58,8 @@ class Timing:
     """How long a starting agent waits for its neighbours."""
     rejoin_s: float = 1.0
     """The same for one that comes back."""
+    word_s: float = 0.05
+    """How old the environment's word is when it comes."""
 
 
 USUAL = Timing()
@@ -74,7 +81,7 @@ class Node:
     """One agent, its rounds, and what lies in its lines."""
 
     def __init__(self, spec: RunSpec, own: int, now_s: float) -> None:
-        self.agent = make_agent(spec, own)
+        self.agent = make_agent(spec, own, lives=Lives())
         self.neighbours = spec.network.neighbours[own]
         self.life = 0
         """Counts starts: what was set going in an earlier life is void."""
@@ -85,6 +92,9 @@ class Node:
     def start(self, now_s: float) -> None:
         """A process begins: nothing is known of the neighbours, nothing was said."""
         self.rounds: Rounds[Frame] = Rounds(self.neighbours, now_s=now_s)
+        if self.agent.trial:
+            self.rounds.enter(self.agent.trial)
+            self.rounds.were_away()
         self.lines: dict[int, deque[tuple[Frame, int]]] = {peer: deque() for peer in self.neighbours}
         self.sequence, self.spoke_s = 0, now_s
         self.life += 1
@@ -106,6 +116,8 @@ class TimedNetwork:
         self.now_s = 0.0
         self.log: list[tuple[float, int, str]] = []
         self.nodes = [Node(spec, own, 0.0) for own in range(spec.network.agents)]
+        self._returned: list[Life] = []
+        """Who came back without its state, and under which incarnation: what an environment tells everybody."""
         self.cuts: set[tuple[int, int]] = set()
         """Lines on which nothing gets through: (from, to)."""
         self.slow_s: dict[int, float] = {}
@@ -114,6 +126,8 @@ class TimedNetwork:
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._serial = 0
         self._arrived_s: dict[tuple[int, int], float] = {}
+        self.has_word = True
+        """Whether there is an environment that tells where the run is."""
         for own, node in enumerate(self.nodes):
             for peer in node.neighbours:
                 self._subscription(peer, own, joined=True)
@@ -140,7 +154,7 @@ class TimedNetwork:
     def leave(self, own: int) -> None:
         """An agent is told to stop: it says goodbye."""
         self._note(own, "leaves")
-        self._publish(self.nodes[own], [], flags=GOODBYE)
+        self._publish(self.nodes[own], [], flags=GOODBYE, leaves=True)
         self._end(own)
 
     def bring_back(self, own: int, *, keeps_state: bool = True) -> None:
@@ -149,8 +163,14 @@ class TimedNetwork:
         node = self.nodes[own]
         if not keeps_state:  # the environment remembers the trials; the incarnation is named after those that are lost
             trial = node.agent.trial
-            node.agent = make_agent(self.spec, own, incarnation=trial, trial=trial)
+            self._returned.append((own, trial))
+            node.agent = make_agent(self.spec, own, incarnation=trial, trial=trial, lives=Lives(self._returned))
+            for other in self.nodes:
+                assert other.agent.lives is not None
+                other.agent.lives.told(self._returned)
         node.start(self.now_s)
+        if self.has_word:
+            node.rounds.where.told(self.run_round())
         for peer in node.neighbours:
             self._subscription(peer, own, joined=True)
             self._subscription(own, peer, joined=True)
@@ -234,7 +254,7 @@ class TimedNetwork:
         for neighbour in node.rounds.missing:
             line = node.lines[neighbour.id]
             if line and line[0][0].greeting:
-                neighbour.note(line.popleft()[0])
+                node.rounds.greeted(neighbour, line.popleft()[0])
             elif line:
                 neighbour.speaks()
         if (missing := node.rounds.missing) and not late:
@@ -253,6 +273,7 @@ class TimedNetwork:
         agent = node.agent
         if agent.trial >= self.spec.rounds:
             return
+        self._listen(node)
         trial, arm, *_ = agent.choose()
         turn = agent.advance(self.spec.arms.deal_one(arm, float(uniforms(self.spec.seed, agent.own, trial, 1)[0])))
         turn.committed()  # nothing is kept here
@@ -260,16 +281,20 @@ class TimedNetwork:
         self._publish(node, turn.outbox(), flags=GOODBYE if last else 0)
         if last:
             return
-        if not node.rounds.wait(self.now_s, self.timing.timeout_s):
+        ordinary = node.rounds.wait(self.now_s, self.timing.timeout_s)
+        node.rounds.look_closely()  # time is exact here
+        if not ordinary:
             for neighbour in node.rounds.down:
                 if self._hear(node, neighbour, LATE_FRAMES_AT_ONCE):
-                    node.rounds.returned(neighbour)
+                    node.rounds.returned(neighbour, self.now_s)
             node.rounds.settle(self.now_s)
         node.waiting = True
         self._wait(node)
 
-    def _publish(self, node: Node, batches: list[Batch], *, flags: int) -> None:
-        node.rounds.enter(node.agent.trial)
+    def _publish(self, node: Node, batches: list[Batch], *, flags: int, leaves: bool = False) -> None:
+        if node.rounds.may_be_behind:
+            self._catch_up(node)
+        node.rounds.enter(node.rounds.round if leaves else node.rounds.next_round)
         node.sequence += 1
         node.longest_s, node.spoke_s = max(node.longest_s, self.now_s - node.spoke_s), self.now_s
         frame = self._frame(node, flags, batches)
@@ -281,10 +306,33 @@ class TimedNetwork:
         arms = self.spec.arms.count
         return Frame(b"", agent.own, agent.incarnation, node.sequence, node.rounds.round, flags, tuple(batches), arms)
 
+    def _catch_up(self, node: Node) -> None:
+        """Look at all that lies ready."""
+        for neighbour in node.rounds.everybody:
+            line, heard = node.lines[neighbour.id], 0
+            while line and heard < QUEUED_FRAMES:
+                heard += 1
+                node.rounds.hear(neighbour, *line.popleft(), newest=True)
+            if heard:
+                node.rounds.returned(neighbour, self.now_s)
+
+    def _listen(self, node: Node) -> None:
+        """The environment's word, for who asks: the round that a quarter of all have reached, a little later."""
+        where = node.rounds.where
+        if where.ask and self.has_word:
+            where.ask = False
+            told = self.run_round()
+            self._later(node, self.now_s + self.timing.word_s, lambda: where.told(told))
+
+    def run_round(self) -> int:
+        """The largest round that a quarter of those that are up have reached, and two at least."""
+        reached = sorted([node.rounds.round for node in self.nodes if node.up and not node.paused], reverse=True)
+        return reached[min(len(reached), max(2, -(-len(reached) // 4))) - 1] if reached else 0
+
     def _hear(self, node: Node, neighbour: Neighbour[Frame], most: int) -> int:
         """Hand the machine what lies in a line; how many frames that was."""
         line, heard = node.lines[neighbour.id], 0
-        while line and heard < most:
+        while line and heard < most and neighbour.held is None:
             heard += 1
             node.rounds.hear(neighbour, *line.popleft())
         return heard
@@ -302,12 +350,13 @@ class TimedNetwork:
             self._later(node, rounds.next_s, lambda: self._wake(node))
             return
         node.waiting = False
-        node.agent.receive(together(rounds.take()), latest_trial=rounds.latest)
+        node.agent.receive(together(rounds.take(self.now_s), rounds.dropped), latest_trial=rounds.latest)
         self._later(node, self.now_s + self.timing.work_s, lambda: self._begin(node))
 
     def _carry_out(self, node: Node) -> None:
         """Note what the machine orders, and do it."""
         orders = node.rounds.take_orders()
+        node.rounds.take_accusations()  # the orders say whom people are told of
         for do in Do:
             whom = [number for what, number in orders if what is do]
             if whom:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 
 from loopback import Voice
@@ -43,6 +43,9 @@ class VirtualLine:
     def reconnect(self) -> None:
         self.reconnected += 1
 
+    def disconnect(self) -> None:
+        self.parts.clear()
+
 
 class VirtualTransport:
     """The lines of one agent; `sent` is what it published, and when."""
@@ -50,6 +53,7 @@ class VirtualTransport:
     def __init__(self, own: int, peers: Iterable[int]) -> None:
         self.own = own
         self.lines = {peer: VirtualLine(self, peer) for peer in peers}
+        self.dropped: Counter[str] = Counter()
         self.sent: list[tuple[float, bytes]] = []
         self.slices = 0
         """How often somebody waited."""
@@ -87,6 +91,12 @@ class VirtualTransport:
     def wait_for_any(self, lines: Iterable[Line]) -> None:
         watched = [self.lines[line.id] for line in lines]
         self.pass_time(SLICE_S, lambda: bool(self._events) or any(line.parts for line in watched))
+
+    def ready(self, lines: Iterable[Line], seconds: float) -> set[int]:
+        watched = [self.lines[line.id] for line in lines]
+        if not any(line.parts for line in watched):
+            self.pass_time(seconds, lambda: any(line.parts for line in watched))
+        return {line.id for line in watched if line.parts}
 
     async def pause(self, seconds: float, stop: asyncio.Event) -> None:
         self.pass_time(seconds, stop.is_set)

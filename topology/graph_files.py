@@ -8,6 +8,7 @@ components named.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -60,7 +61,8 @@ def write(graph: Graph, path: str | os.PathLike[str]) -> None:
 def write_text(text: str, path: str | os.PathLike[str]) -> None:
     """Write a text to a file; a place that cannot be written is the operator's fault and said in one line."""
     try:
-        Path(path).write_text(text, encoding="utf-8")
+        with os.fdopen(_opened_to_write(path), "wb") as file:
+            file.write(text.encode())
     except (OSError, ValueError) as error:
         raise TopologyFileError(f"cannot write {_shown(path)}: {_reason(error)}; name another place") from error
 
@@ -75,13 +77,21 @@ def _format_of(path: str | os.PathLike[str]) -> _Format:
 
 def _content(path: str | os.PathLike[str]) -> bytes:
     try:
-        with Path(path).open("rb") as file:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # a pipe would be waited for
+                raise ValueError("it is not a file")
             content = file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         raise TopologyFileError(f"cannot read {_shown(path)}: {_reason(error)}; check the path") from error
     if len(content) > MAX_FILE_BYTES:
         raise TopologyFileError(f"{_shown(path)}: longer than {MAX_FILE_BYTES} bytes; no graph needs that much")
     return content
+
+
+def _opened_to_write(path: str | os.PathLike[str]) -> int:
+    """A file, made anew or emptied; through no link, for somebody else may have put it there, but those in /dev."""
+    how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    return os.open(path, how if str(path).startswith("/dev/") else how | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
 
 
 def _shown(path: str | os.PathLike[str]) -> str:

@@ -16,11 +16,14 @@ from topology.validation import TopologyError, as_integer, brief
 
 _LONGEST_NAME = 64
 _MOST_PARAMETERS = 16
+_MOST_VALUES = 10_000_000
 _LARGEST = 10**9  # of any parameter, and of the redraws; NaN and infinity are not below it
 
 
 def parse(content: bytes) -> Graph:
     """Read node-link JSON; every fault is a TopologyError."""
+    if sum(map(content.count, (b",", b"[", b"{"))) > _MOST_VALUES:  # before it takes thirty times its own room
+        raise TopologyError(f"not a graph: more than {_MOST_VALUES} values; no graph needs that many")
     try:
         data = json.loads(content.decode("utf-8-sig"), parse_constant=_refuse_constant)
     except TopologyError:

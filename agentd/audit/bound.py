@@ -67,6 +67,15 @@ def p_value(likely: tuple[int, int], unlikely: tuple[int, int], epsilon: float) 
     return min(1.0, 2.0 * math.exp(worst))
 
 
+def ceiling(runs: int, alpha: float) -> float:
+    """The largest ε that so many runs of each input could refute, by an event that divides them without exception.
+
+    Then `p_value` is 2·(e^ε/(1 + e^ε))^runs: not above alpha for every ε up to this one, about ln(runs/ln(2/alpha)).
+    """
+    share = math.log(alpha / 2) / runs  # ln of e^ε/(1 + e^ε)
+    return share - math.log(-math.expm1(share))
+
+
 def _crossing(holds: Callable[[float], bool]) -> tuple[float, float]:
     """Where in [0, 1] a condition begins to hold: the last place known not to, the first known to."""
     low, high = 0.0, 1.0

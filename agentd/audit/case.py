@@ -1,18 +1,38 @@
-"""What is audited: an algorithm with its settings, who listens, what breaks, and the two inputs."""
+"""What is audited: an algorithm with its settings, who listens, what breaks, and the two inputs of every run."""
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from agentd.core.bodies import RELEASED, SEALED
 from agentd.core.grid import UNIT
 from agentd.core.policy import ALGORITHMS, PolicySettings
 
 TARGET = 0
 """The id of the agent under audit."""
-FLIPPED = 1
-"""The trial whose reward differs between the two inputs: the first, so that everything after it may depend on it."""
-AUDITABLE = tuple(name for name, a in ALGORITHMS.items() if a.noised and a.tells is not None)
-"""Algorithms that tell something and claim an ε for it."""
+KNOWN = (0, UNIT // 2, UNIT)
+"""What all other rewards of a run may be. Whoever attacks knows them, and may have chosen them: a mistake may show in
+sums of nothing only, or of halves, or of ones."""
+
+
+def auditable() -> tuple[str, ...]:
+    """Algorithms that tell something that statistics can read, and claim an ε for it."""
+    return tuple(name for name, a in ALGORITHMS.items() if a.noised and a.tells in (SEALED, RELEASED))
+
+
+class Input(NamedTuple):
+    """What both inputs of a run have in common, and everybody knows."""
+
+    flipped: int
+    """The trial whose reward is 0 in one input and 1 in the other."""
+    known: int
+    """Every other reward."""
+
+    def reward(self, side: int, trial: int) -> int:
+        """What a trial pays, whichever arm is pulled."""
+        return side * UNIT if trial == self.flipped else self.known
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +47,14 @@ class Case:
     restart: bool = False
     fault: str | None = None
     seed: int = 0
-    """Of decision coins and of the moments of death. Noise has no seed."""
+    """Of inputs, decision coins and the moments of death. Noise has no seed."""
+    closing: tuple[int, ...] = ()
+    """Trials that are likely to close a batch: every second run flips one of these, where mistakes like to hide."""
 
     @property
     def policy(self) -> PolicySettings:
         """The part the algorithm reads."""
         return PolicySettings(arms=self.arms, epsilon=self.epsilon)
-
-    @property
-    def known(self) -> int:
-        """Every other reward. Whoever attacks knows them all, and may have chosen them.
-
-        Half a reward leaves both inputs within reach of the same choice. Against noise in floating point nothing is
-        better than zeros: then the sum is the noise itself, or the noise plus one.
-        """
-        return 0 if self.fault == "float-noise" else UNIT // 2
 
     @property
     def name(self) -> str:
@@ -51,7 +64,10 @@ class Case:
             parts.append("restarts")
         return ", ".join(parts)
 
-
-def reward_of(case: Case, side: int, trial: int) -> int:
-    """What a trial pays, whichever arm is pulled: 0 or 1 at the flipped one, what is known at all others."""
-    return side * UNIT if trial == FLIPPED else case.known
+    def input_of(self, number: int) -> Input:
+        """The input of one run: any trial may be the flipped one, and with it the arm that is pulled there."""
+        chance = random.Random(f"{self.seed}/{number}/input")
+        flipped = chance.randint(1, max(1, self.trials))
+        if self.closing and chance.random() < 0.5:
+            flipped = chance.choice(self.closing)
+        return Input(flipped, chance.choice(KNOWN))

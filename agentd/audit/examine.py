@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
-import os
-import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from agentd.audit.bound import ceiling
 from agentd.audit.case import Case
 from agentd.audit.distinguish import CONFIDENCE, Finding, Table, distinguish
-from agentd.audit.features import TOLD_TWICE, columns, features, first_releases
+from agentd.audit.features import columns, features
 from agentd.audit.killed import record_killed
 from agentd.audit.planted_faults import SHOWN_BY_ONE
 from agentd.audit.restart import record_restarts
+from agentd.audit.told import release_trials
 from agentd.audit.transcript import Transcript, record
+from agentd.audit.workers import Workers
 from agentd.core.bodies import SEALED
 from agentd.core.policy import ALGORITHMS
 from agentd.errors import SettingsError
-from agentd.interrupts import start_deaf
 
 SIGNIFICANCE = 1e-6
 """A case is violated when chance alone would say so less often than this."""
+VIOLATED, HOLDS, CANNOT_TELL = "violated", "holds", "cannot tell"
 BLOCK = 250
 """Runs that a worker makes at once."""
 REAL_BLOCK = 25
@@ -46,17 +44,27 @@ class Verdict:
     runs: int
     """Of each side."""
     claimed: float
-    """The ε that the agents' own ledgers hold for one reward."""
+    """The ε for one reward that is held against what was seen."""
+    ledger: float
+    """What the agents' own ledgers hold for one reward."""
     findings: list[Finding]
     """Of all distinguishers, the strongest first."""
     noised_twice: int
-    """Runs in which the first release was told with several values."""
+    """Runs in which a release was told with several values."""
+    ceiling: float
+    """The largest ε that so many runs could have refuted, had they told the inputs apart every time."""
     wall_s: float
 
     @property
+    def word(self) -> str:
+        """Violated where the claim is refuted, or anything was noised twice; else whether it could have been."""
+        if self.noised_twice or self.p < SIGNIFICANCE:
+            return VIOLATED
+        return HOLDS if self.claimed <= self.ceiling else CANNOT_TELL
+
+    @property
     def violated(self) -> bool:
-        """Whether the claimed ε is refuted."""
-        return bool(self.findings) and self.findings[0].p < SIGNIFICANCE
+        return self.word == VIOLATED
 
     @property
     def p(self) -> float:
@@ -71,7 +79,7 @@ class Verdict:
     def to_json(self) -> dict[str, Any]:
         return {
             **asdict(self),
-            "verdict": "violated" if self.violated else "holds",
+            "verdict": self.word,
             "p": self.p,
             "epsilon_proved": self.epsilon,
             "confidence": CONFIDENCE,
@@ -81,8 +89,8 @@ class Verdict:
 
 Block = tuple[Case, int, int, int, int, bool]
 """Case, trial of the first release, side, first number, how many, whether deaths are real."""
-Done = tuple[int, int, Table, float]
-"""Side, first number, features and the largest ε claimed."""
+Done = tuple[int, int, Table, float, int]
+"""Side, first number, features, the largest ε of a ledger, runs in which something was noised twice."""
 
 
 def with_enough_trials(case: Case) -> tuple[Case, int]:
@@ -90,12 +98,17 @@ def with_enough_trials(case: Case) -> tuple[Case, int]:
     wanted = _releases_wanted(case)
     plain = replace(case, restart=False, trials=8 * case.arms)
     while plain.trials <= _SEARCHED:
-        releases = [first_releases(plain, record(plain, run % 2, run)) for run in range(_TRIAL_RUNS)]
+        releases = [release_trials(plain, record(plain, run % 2, run)) for run in range(_TRIAL_RUNS)]
         if all(len(trials) >= wanted for trials in releases):
             enough = 1 + max(trials[wanted - 1] for trials in releases)
             if not _is_sealed(case):  # the paper's algorithms choose by what they know only after a round robin
                 enough = max(enough, case.arms * math.ceil(1 / case.epsilon) + 1)
-            return replace(case, trials=case.trials or enough), releases[0][0]
+            if case.restart:  # a death may take an open batch along, and what comes after it is to be seen, too
+                enough *= 2
+            trials = case.trials or enough
+            ends = [trial for trial in releases[0] if trial < trials]
+            closing = (*ends, trials) if wanted > 1 else tuple(ends)  # the last one ends the run
+            return replace(case, trials=trials, closing=closing), releases[0][0]
         plain = replace(plain, trials=2 * plain.trials)
     raise SettingsError(
         f"with ε = {case.epsilon:g} nothing is released within {_SEARCHED} trials; audit a larger --epsilon"
@@ -108,7 +121,7 @@ def _releases_wanted(case: Case) -> int:
         return case.arms
     if case.restart or case.fault in SHOWN_BY_ONE:
         return 1
-    return 2 if case.adversary else case.arms  # a quiet neighbour sees a choice only when all arms are known
+    return 3 if case.adversary else case.arms  # a quiet neighbour sees a choice only when all arms are known
 
 
 def _is_sealed(case: Case) -> bool:
@@ -118,12 +131,14 @@ def _is_sealed(case: Case) -> bool:
 def work(block: Block) -> Done:
     """Make some runs of one side and read them."""
     case, release, side, first, count, real = block
-    rows, claimed = [], 0.0
+    rows, ledger, twice = [], 0.0, 0
     for number in range(first, first + count):
         transcript = _recorded(case, side, number, release, real=real)
-        rows.append(features(case, transcript))
-        claimed = max(claimed, transcript.claimed)
-    return side, first, np.array(rows, dtype=np.float64), claimed
+        row, noised_twice = features(case, transcript)
+        rows.append(row)
+        ledger = max(ledger, transcript.claimed)
+        twice += noised_twice
+    return side, first, np.array(rows, dtype=np.float64), ledger, twice
 
 
 def _recorded(case: Case, side: int, number: int, release: int, *, real: bool) -> Transcript:
@@ -140,52 +155,6 @@ def blocks(case: Case, release: int, runs: int, *, real: bool) -> list[Block]:
     ]
 
 
-class Workers:
-    """Where blocks are worked: this process, or several others."""
-
-    def __init__(self, pool: ProcessPoolExecutor | None) -> None:
-        self._pool = pool
-
-    def carry_out(self, todo: list[Block]) -> Iterator[Done]:
-        if self._pool is None:
-            yield from map(work, todo)
-            return
-        for future in as_completed([self._pool.submit(work, block) for block in todo]):
-            yield future.result()
-
-
-@contextmanager
-def workers(processes: int) -> Iterator[Workers]:
-    """So many processes, started afresh: nothing that draws is shared with this one."""
-    if processes == 1:
-        yield Workers(None)
-        return
-    context = multiprocessing.get_context("forkserver")
-    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_die_with_parent)
-    try:
-        start_deaf(pool)
-        yield Workers(pool)
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _die_with_parent() -> None:
-    """In every worker, which would wait for work for ever."""
-    threading.Thread(target=_outlive_nobody, daemon=True).start()
-
-
-def _outlive_nobody() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def default_processes() -> int:
-    """As many as there are cores for us."""
-    return len(os.sched_getaffinity(0))
-
-
 def examine(
     case: Case, runs: int, team: Workers, advance: Callable[[], None] = lambda: None, *, real: bool = False
 ) -> Verdict:
@@ -193,13 +162,16 @@ def examine(
     started = time.perf_counter()
     case, release = with_enough_trials(case)
     parts: tuple[dict[int, Table], dict[int, Table]] = ({}, {})
-    claimed = 0.0
-    for side, first, table, most in team.carry_out(blocks(case, release, runs, real=real)):
+    ledger, twice = 0.0, 0
+    for side, first, table, most, several in team.carry_out(work, blocks(case, release, runs, real=real)):
         parts[side][first] = table
-        claimed = max(claimed, most)
+        ledger = max(ledger, most)
+        twice += several
         advance()
     tables = [np.concatenate([part[first] for first in sorted(part)]) for part in parts]
-    place = [column.words for column in columns(case)].index(TOLD_TWICE)
-    twice = sum(int(np.count_nonzero(~np.isnan(table[:, place]))) for table in tables)
+    # Where each reward enters one release, --epsilon is the claim; sums that run on claim what their ledger adds up.
+    claimed = case.epsilon if ALGORITHMS[case.algorithm].disjoint else ledger
     findings = distinguish(columns(case), (tables[0], tables[1]), claimed)
-    return Verdict(case, runs, claimed, findings, twice, time.perf_counter() - started)
+    families = len({column.family for column in columns(case)})
+    most = ceiling(runs - runs // 2, SIGNIFICANCE / families)
+    return Verdict(case, runs, claimed, ledger, findings, twice, most, time.perf_counter() - started)

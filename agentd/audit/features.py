@@ -1,55 +1,40 @@
 """What an observer reads out of a transcript: numbers, in families, one distinguisher each.
 
 Everything comes from the bytes that were published, the arms, and what the adversary knows anyway: every reward but
-one, and the noise of an agent of its own. A release is told as a cumulative record; what it added is computed back,
-and what the known rewards explain is taken off, so that what remains is one unknown reward plus noise.
+one, which trial that was, and the noise of an agent of its own. The release that holds the unknown reward is followed.
+A release is told as a cumulative record; what it added is computed back, and what the known rewards explain is taken
+off, so that what remains is one unknown reward plus noise.
 
-    counts        how many messages, releases and bytes there were, and how many pulls they told of each arm
-    arms          which arm was pulled at each trial
-    values        what remains of the first two releases; where one was told with several values the least, the largest
-                  and, by the likelihood of each, what all of them speak for together
-    differences   between the two releases, and to the noise that the adversary's own agent drew
+    counts        how many messages, relays, releases and bytes there were, and how many pulls they told of each arm
+    arms          which arm was pulled at each trial, after the flipped one, and after the release that holds it
+    values        what remains of that release, of the next of its arm, and of both; by arm, by batch and by what was
+                  known; where it was told with several values, what all of them speak for together
+    differences   to the releases before and after it, and to the noise that the adversary's own agent drew
     low bits      trailing zeros of the released numbers, as integers and as the bits of a double
-    times         at which trials messages and releases came, and how many lives the agent had
+    fields        what records say beyond what their pulls make of them: samples, pulls, batches, lives
+    frames        bytes, messages, relays, sequence and flags of the frames at and after the flipped trial, and the last
+    times         at which trials messages and releases came, and how many frames there were
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from agentd.audit.case import TARGET, Case
+from agentd.audit.case import KNOWN, Case
+from agentd.audit.told import Told, first_told, read
 from agentd.audit.transcript import Transcript
-from agentd.core.bodies import SEALED, Kind
 from agentd.core.grid import UNIT
-from agentd.core.message import Message
-from agentd.core.privacy.sealing import Weighting
-from agentd.core.privacy.series import scale_steps
-from agentd.errors import PeerError
-from agentd.wire.codec import decode_frames
 
 NONE = math.nan
 """For what did not happen: no event ever holds of it."""
-TOLD_TWICE = "the least of several values told of release 1, less the known rewards"
-"""The column that is there only where one release was noised more than once, as no honest agent's ever is."""
-_RELEASES = 2
-
-
-class Told(NamedTuple):
-    """One release as its first telling had it."""
-
-    trial: int
-    arm: int
-    pulls: int
-    """That it added, or that its sum runs over."""
-    noised: float
-    """What it added to the sum, in grid steps; the sum of all pulls where sums run on."""
-    raw: int
-    """The number on the wire."""
-    scale: int
+_DECIMALS = 4
+"""Of a reward: what is computed back from rounded records is near to this, so that equal values are equal."""
+_AROUND = 2
+"""Releases before and after the one that is followed, and frames after the flipped trial, that are looked at."""
 
 
 class Column(NamedTuple):
@@ -59,166 +44,159 @@ class Column(NamedTuple):
     words: str
 
 
+Numbers = Iterator[tuple[str, str, float]]
+"""Family, words and number."""
+
+
 @lru_cache(maxsize=8)
 def columns(case: Case) -> list[Column]:
     """What `features` returns, in its order."""
-    counts = ["the number of messages", "the number of releases", "the number of bytes"]
-    counts += [f"the pulls told of arm {arm}" for arm in range(case.arms)]
-    arms = [f"the arm of trial {trial}" for trial in range(1, case.trials + 1)] + ["the pulls of arm 0"]
-    values = [
-        "release 1 less the known rewards",
-        "release 2 less the known rewards",
-        "the sum of both releases less the known rewards",
-        "the smaller of both releases less the known rewards",
-        "the larger of both releases less the known rewards",
-        TOLD_TWICE,
-        "the largest of several values told of release 1, less the known rewards",
-        "the sum of all values told of release 1, each less the known rewards and cut to ±½",
-    ]
-    differences = [
-        "release 1 less release 2, without the known rewards",
-        "release 1 less the known rewards and the noise of the adversary's own release",
-        "release 2 less the known rewards and the noise of the adversary's own release",
-    ]
-    bits = [
-        "the trailing zero bits of release 1",
-        "the trailing zero bits of release 2",
-        "the exponent of the lowest bit of release 1, read as a double",
-        "the exponent of the lowest bit of release 2, read as a double",
-    ]
-    times = [
-        "the trial of release 1",
-        "the trial of release 2",
-        "the trial of the last message",
-        "the number of frames",
-    ]
-    families = {
-        "counts": counts,
-        "arms": arms,
-        "values": values,
-        "differences": differences,
-        "low bits": bits,
-        "times": times,
-    }
-    return [Column(family, words) for family, names in families.items() for words in names]
+    nothing = first_told(case, [0] * case.trials)
+    return [Column(family, words) for family, words, _ in _numbers(case, nothing)]
 
 
-def features(case: Case, transcript: Transcript) -> list[float]:
-    """The numbers of one transcript."""
-    messages = list(_messages(case, transcript))
-    releases, values = _releases(case, messages)
-    pulls = [0] * case.arms
-    for kind, message in messages:
-        for arm, count in _pulls_told(kind, message):
-            pulls[arm] = max(pulls[arm], count)
-    numbers: list[float] = [len(messages), len(releases), sum(map(len, transcript.frames)), *pulls]
-    numbers += [*transcript.arms, transcript.arms.count(0)]
-    numbers += _of_values(case, transcript, releases, values)
-    first, second = _padded([told.raw for told in releases])
-    numbers += [_trailing_zeros(first), _trailing_zeros(second), _lowest_bit(first), _lowest_bit(second)]
-    last = messages[-1][1].trial if messages else NONE
-    return [*numbers, *_padded([told.trial for told in releases]), last, len(transcript.frames)]
+def features(case: Case, transcript: Transcript) -> tuple[list[float], bool]:
+    """The numbers of one transcript, and whether anything in it was noised twice."""
+    told = read(case, transcript)
+    return [number for _, _, number in _numbers(case, told)], told.noised_twice
 
 
-def first_releases(case: Case, transcript: Transcript) -> list[int]:
-    """The trials of all releases."""
-    return [told.trial for told in _releases(case, list(_messages(case, transcript)))[0]]
+def _numbers(case: Case, told: Told) -> Numbers:
+    yield from _counts(case, told)
+    yield from _arms(told)
+    yield from _values(told)
+    yield from _differences(told)
+    yield from _bits(told)
+    yield from _fields(told)
+    yield from _frames(told)
+    yield from _times(told)
 
 
-def _messages(case: Case, transcript: Transcript) -> Iterable[tuple[Kind, Message]]:
-    """The agent's own messages."""
-    for frame in decode_frames(transcript.frames, arms=case.arms):
-        if isinstance(frame, PeerError):
-            raise ValueError(f"the agent published a frame that nobody can read: {frame}")
-        for batch in frame.batches:
-            for message in batch.messages():
-                if message.origin == TARGET:
-                    yield batch.kind, message
+def _counts(case: Case, told: Told) -> Numbers:
+    yield "counts", "the number of messages", len(told.own)
+    yield "counts", "the number of relays", sum(frame.relays for frame in told.frames)
+    yield "counts", "the number of releases", len(told.releases)
+    yield "counts", "the number of bytes", sum(frame.size for frame in told.frames)
+    for arm in range(case.arms):
+        yield "counts", f"the pulls told of arm {arm}", told.pulls_told.get(arm, 0)
+    flipped = told.arm_at(told.flipped)
+    yield "counts", "the pulls told of the arm of the flipped trial", told.pulls_told.get(int(flipped), 0)
 
 
-def _pulls_told(kind: Kind, message: Message) -> list[tuple[int, int]]:
-    if kind is SEALED:
-        return [(message.body[0], message.body[1])]
-    return list(enumerate(message.body[0::3]))
+def _arms(told: Told) -> Numbers:
+    for trial, arm in enumerate(told.arms, start=1):
+        yield "arms", f"the arm of trial {trial}", arm
+    yield "arms", "the pulls of arm 0", told.arms.count(0)
+    yield "arms", "the arm after the flipped trial", told.arm_at(told.flipped + 1)
+    held = told.held
+    after = told.arm_at(held.trial + 1) if held is not None else NONE
+    yield "arms", "the arm after the release that holds it", after
+    same = NONE if held is None or math.isnan(after) else float(after == held.arm)
+    yield "arms", "whether the arm after the release is that of the release", same
 
 
-def _releases(case: Case, messages: list[tuple[Kind, Message]]) -> tuple[list[Told], list[float]]:
-    """The releases in the order of their first telling, and every value that was told of the first one."""
-    weighting = Weighting.of(case.epsilon)
-    held: dict[int, tuple[int, int, int]] = {}
-    releases: list[Told] = []
-    keys: list[tuple[int, int]] = []
-    values: list[float] = []
-    for kind, message in messages:
-        for key, told in _told(kind, message, held, weighting):
-            if key not in keys:
-                keys.append(key)
-                releases.append(told)
-            if key == keys[0]:
-                values.append(told.noised)
-    return releases, values
+def _values(told: Told) -> Numbers:
+    held, following = told.rest(0), told.rest_of_next
+    yield "values", "the release that holds it less the known rewards", held
+    yield "values", "the next release of its arm less the known rewards", following
+    pair = (held, following) if not math.isnan(held + following) else (NONE, NONE)
+    yield "values", "the sum of both less the known rewards", sum(pair)
+    yield "values", "the smaller of both less the known rewards", min(pair)
+    yield "values", "the larger of both less the known rewards", max(pair)
+    release = told.held
+    closes = release is not None and release.trial == told.flipped
+    yield (
+        "values",
+        "both, cut to ±½, where the flipped trial closed its batch",
+        (_cut(pair[0]) + _cut(pair[1] - 0.5) if closes else NONE),
+    )
+    arm, batch = (release.arm, release.number) if release is not None else (-1, -1)
+    yield "values", "that release, of arm 0", held if arm == 0 else NONE
+    yield "values", "that release, of another arm", held if arm > 0 else NONE
+    yield "values", "that release, of a first batch", held if batch == 1 else NONE
+    yield "values", "that release, of a later batch", held if batch > 1 else NONE
+    for known in KNOWN:
+        here = held if told.known == known else NONE
+        yield "values", f"that release, to a hundredth, where other rewards are {known / UNIT:g}", round(here, 2)
+        yield "values", f"that release, where other rewards are {known / UNIT:g}", here
+    rests = told.several
+    yield "values", "the least of several values told of it", min(rests) if len(rests) > 1 else NONE
+    yield "values", "the largest of several values told of it", max(rests) if len(rests) > 1 else NONE
+    likelihood = sum(_cut(rest) for rest in rests) if rests else NONE
+    yield "values", "the sum of all values told of it, each cut to ±½", likelihood
 
 
-def _told(
-    kind: Kind, message: Message, held: dict[int, tuple[int, int, int]], weighting: Weighting
-) -> Iterable[tuple[tuple[int, int], Told]]:
-    """What a message says was released, by arm and by number or place of the release."""
-    if kind is not SEALED:
-        cells = zip(message.body[1::3], message.body[2::3], strict=True)
-        for arm, (pulls, noised) in enumerate(cells):
-            if pulls:
-                yield (arm, pulls), Told(message.trial, arm, pulls, noised, noised, scale_steps(pulls))
-        return
-    arm, pulls, batches, _, total = message.body
-    if not pulls:
-        return
-    number, before_pulls, before_total = held.get(arm, (0, 0, 0))
-    if batches > number:
-        held[arm] = (batches, pulls, total)
-    elif batches == 1:
-        before_pulls, before_total = 0, 0  # a first batch told again
-    else:
-        return  # a later batch told again: nothing hangs on it, only the first release is followed
-    added = pulls - before_pulls
-    grown = added * UNIT
-    sum_added = (total - before_total) * (grown + weighting.handicap) / grown
-    yield (arm, batches), Told(message.trial, arm, added, sum_added, total, weighting.scale)
+def _differences(told: Told) -> Numbers:
+    held = told.rest(0)
+    for step in (step for step in range(-_AROUND, _AROUND + 1) if step):
+        place = f"{abs(step)} {'later' if step > 0 else 'earlier'}"
+        yield "differences", f"that release less the one {place}", _near(held - told.rest(step))
+    yield "differences", "that release less the noise of the adversary's own", _near(held - told.twin)
 
 
-def _of_values(case: Case, transcript: Transcript, releases: list[Told], values: list[float]) -> list[float]:
-    rest = [(told.noised - told.pulls * case.known) / UNIT for told in releases[:_RELEASES]]
-    first, second = _padded(rest)
-    own = [transcript.twin.draw(told.arm, told.scale) / UNIT for told in releases[:_RELEASES]]
-    own_first, own_second = _padded(own)
-    least = largest = NONE
-    known = releases[0].pulls * case.known if releases else 0
-    rests = [(value - known) / UNIT for value in sorted(set(values))]
-    if len(rests) > 1:
-        least, largest = rests[0], rests[-1]
-    # Beyond either input the densities of Laplace noise keep their ratio; in between, its logarithm is a straight line.
-    likelihood = sum(min(max(rest, -0.5), 0.5) for rest in rests) if rests else NONE
-    both = [first + second, min(first, second), max(first, second)] if len(rest) > 1 else [NONE] * 3
-    told = [least, largest, likelihood]
-    return [first, second, *both, *told, first - second, first - own_first, second - own_second]
+def _bits(told: Told) -> Numbers:
+    raw = told.held.raw if told.held is not None else None
+    yield "low bits", "the trailing zero bits of that release", _trailing_zeros(raw)
+    yield "low bits", "the exponent of the lowest bit of that release, read as a double", _lowest_bit(raw)
 
 
-def _padded(numbers: Sequence[float]) -> tuple[float, float]:
-    first, second, *_ = [*numbers, NONE, NONE]
-    return first, second
+def _fields(told: Told) -> Numbers:
+    held = told.held
+    yield "fields", "the samples of that release beyond what its pulls are worth", held.surplus if held else NONE
+    yield (
+        "fields",
+        "the samples of all releases beyond what their pulls are worth",
+        sum(r.surplus for r in told.releases),
+    )
+    yield "fields", "the pulls of that release", held.pulls if held else NONE
+    yield "fields", "the number of that release", held.number if held else NONE
+    yield "fields", "the lives left of own messages", sum(message.life for message in told.own)
+    yield "fields", "the largest incarnation", max((message.incarnation for message in told.own), default=0)
 
 
-def _trailing_zeros(number: float) -> float:
-    if math.isnan(number):
+def _frames(told: Told) -> Numbers:
+    for step in range(_AROUND + 1):
+        frame = told.frame_at(told.flipped + step)
+        place = f"the frame {step} after the flipped trial"
+        yield "frames", f"the bytes of {place}", frame.size if frame else NONE
+        yield "frames", f"the own messages of {place}", frame.own if frame else NONE
+        yield "frames", f"the relays of {place}", frame.relays if frame else NONE
+        yield "frames", f"the flags of {place}", frame.flags if frame else NONE
+        yield "frames", f"the numbers left out before {place}", frame.gap if frame else NONE
+    yield "frames", "the flags of the last frame", told.frames[-1].flags if told.frames else NONE
+    yield "frames", "the numbers left out", sum(frame.gap for frame in told.frames)
+
+
+def _times(told: Told) -> Numbers:
+    held = told.held
+    yield "times", "the trials from the flipped one to its release", held.trial - told.flipped if held else NONE
+    for place in range(_AROUND):
+        trial = told.releases[place].trial if len(told.releases) > place else NONE
+        yield "times", f"the trial of release {place + 1}", trial
+    yield "times", "the trial of the last message", told.own[-1].trial if told.own else NONE
+    yield "times", "the number of frames", len(told.frames)
+
+
+def _cut(rest: float) -> float:
+    """As far as it speaks for an input: beyond either, the densities of Laplace noise keep their ratio."""
+    return rest if math.isnan(rest) else min(max(rest, -0.5), 0.5)
+
+
+def _near(number: float) -> float:
+    return number if math.isnan(number) else round(number, _DECIMALS)
+
+
+def _trailing_zeros(number: int | None) -> float:
+    if number is None:
         return NONE
-    whole = int(number)
-    return (whole & -whole).bit_length() - 1 if whole else 64
+    return (number & -number).bit_length() - 1 if number else 64
 
 
-def _lowest_bit(number: float) -> float:
+def _lowest_bit(number: int | None) -> float:
     """The exponent of the lowest bit of the double whose bits are this 64-bit integer."""
-    if math.isnan(number):
+    if number is None:
         return NONE
-    (value,) = struct.unpack("<d", struct.pack("<q", int(number)))
+    (value,) = struct.unpack("<d", struct.pack("<q", number))
     if not math.isfinite(value):
         return NONE
     numerator, denominator = value.as_integer_ratio()

@@ -67,7 +67,7 @@ class RealReaper(Reaper):
 
 def record_killed(case: Case, side: int, number: int, release: int) -> Transcript:
     """One run in which every life but the last ends by SIGKILL."""
-    chance, stage = noise_of(case, side, number), PipedStage(case, side)
+    chance, stage = noise_of(case, side, number), PipedStage(case, side, number)
     plan = deaths(case, side, number, release)
     with tempfile.TemporaryDirectory(prefix="agentd-audit-") as place:
         while True:
@@ -75,7 +75,7 @@ def record_killed(case: Case, side: int, number: int, release: int) -> Transcrip
             claimed, left = _replay(stage, told)
             if claimed is not None:
                 arms = [stage.pulled[trial] for trial in sorted(stage.pulled)]
-                return Transcript(stage.frames, arms, chance.twin, claimed)
+                return Transcript(stage.given, stage.frames, arms, chance.twin, claimed)
             if code != -signal.SIGKILL:
                 raise RuntimeError(f"an audited agent ended with exit code {code} instead of being killed")
             plan = plan[len(plan) - left :]

@@ -1,49 +1,59 @@
 """The same run with deaths: an agent that loses its process between choosing, drawing, committing and sending.
 
-The journal, its SQL, its digests and the way back from it are the daemon's own. What differs by how an agent dies:
+The journal, its file, its digests and the way back from it are the daemon's own. What differs by how an agent dies:
 
-- `record_restarts` here, for the bulk. The database is SQLite in memory, and a death is simulated: an exception at a
-  random edge drops the agent, its journal and its open transaction, and a new agent takes up what was committed. That
-  tests the order of draw, commit and send and the way back, twenty thousand times. It does not test that a disk keeps
-  what it was told to keep.
+- `record_restarts` here, for the bulk. The state is in memory, and a death is simulated: an exception at a random edge
+  drops the agent and its journal, perhaps in the middle of a write, and a new agent takes up what is there. That tests
+  the order of draw, commit and send and the way back, twenty thousand times. It does not test that a disk keeps what it
+  was told to keep.
 - `record_killed` in `killed.py`, for some hundreds. Each life is a process of its own that ends by SIGKILL, on a real
-  state directory with SQLite's write-ahead log and synchronous FULL.
+  state directory that waits for the disk.
 
-The adversary chooses when the agent dies: at its first release, and in half of the runs once more,
-there or at a random trial, unless it has passed that place already.
+An agent that comes back after a pull that is not in its state gives that trial up, with the open batch, and goes on
+under a new incarnation: so what is released later holds less than without a death, and nothing is released twice.
+
+The adversary chooses when the agent dies: at its first release or at the trial that follows the flipped one, and in
+half of the runs once more, there or at a random trial, unless it has passed that place already.
 """
 
 from __future__ import annotations
 
+import logging
 import random
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 
 import structlog
+from structlog.typing import FilteringBoundLogger
 
 from agentd.audit.case import TARGET, Case
 from agentd.audit.planted_faults import noise_of
 from agentd.audit.transcript import Stage, Transcript, make_agent
 from agentd.core.agent import Agent, Turn
 from agentd.core.privacy.laplace import Noise
+from agentd.core.terms import Terms
 from agentd.settings import AgentSettings
 from agentd.shell.state.journal import StateJournal
 from agentd.shell.state.keeper import StateKeeper, require_up_to_date, state_identity
+from agentd.shell.state.storage import Memory
 from agentd.wire.environment_messages import Welcome
 
 EDGES = (
     "before the intent",
     "after the intent",
-    "after the pull",
     "after the draw",
+    "after the pull",
     "before the commit",
     "within the commit",
     "after the commit",
     "after the send",
 )
 """Where an agent may die. Where messages are sent before they are committed, "before the commit" is after the send."""
+
+
+_SILENT: FilteringBoundLogger = structlog.wrap_logger(
+    structlog.ReturnLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
+)
+"""What thousands of lives have to say is what is counted here."""
 
 
 class Killed(Exception):
@@ -74,18 +84,11 @@ class DeadlyJournal(StateJournal):
 
     reaper: Reaper | None = None
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with super()._transaction():
-            yield
-            if self.reaper is not None:
-                self.reaper.at("within the commit")
-
-    def intend(self, trial: int, arm: int) -> None:
-        """As ever; this is not the commit."""
-        reaper, self.reaper = self.reaper, None
-        super().intend(trial, arm)
-        self.reaper = reaper
+    def _write_slot(self, number: int, packed: bytes) -> None:
+        if self.reaper is not None:
+            super()._write_slot(number, packed[: len(packed) // 2])
+            self.reaper.at("within the commit")
+        super()._write_slot(number, packed)
 
     def commit(self, turn: Turn) -> None:
         """As ever, with deaths before and after."""
@@ -98,7 +101,7 @@ class DeadlyJournal(StateJournal):
 def deaths(case: Case, side: int, number: int, release: int) -> list[tuple[int, str]]:
     """When the agent of one run dies; `release` is the trial of its first release."""
     chance = random.Random(f"{case.seed}/{side}/{number}")
-    trials = [release]
+    trials = [release if chance.random() < 0.7 else min(case.trials, case.input_of(number).flipped + 1)]
     if chance.random() < 0.5:
         trials.append(release if chance.random() < 0.5 else chance.randint(1, case.trials))
     return [(trial, chance.choice(EDGES)) for trial in sorted(trials)]
@@ -106,31 +109,28 @@ def deaths(case: Case, side: int, number: int, release: int) -> list[tuple[int, 
 
 def record_restarts(case: Case, side: int, number: int, release: int) -> Transcript:
     """One run with simulated deaths."""
-    chance, stage = noise_of(case, side, number), Stage(case, side)
+    chance, stage = noise_of(case, side, number), Stage(case, side, number)
     reaper = Reaper(deaths(case, side, number, release))
-    database = sqlite3.connect(":memory:", isolation_level=None)
-    try:
-        while True:
-            try:
-                journal = DeadlyJournal.over(database, state_identity(settings_of(case)))
-                return stage.transcript(live(stage, journal, reaper, chance.target), chance.twin)
-            except Killed:
-                if database.in_transaction:
-                    database.rollback()  # what SQLite itself does with the log of a process that died
-                stage.reconnect()
-    finally:
-        database.close()
+    storage = Memory()
+    while True:
+        try:
+            journal = DeadlyJournal.over(storage, state_identity(settings_of(case)))
+            return stage.transcript(live(stage, journal, reaper, chance.target), chance.twin)
+        except Killed:
+            stage.reconnect()
 
 
 def live(stage: Stage, journal: DeadlyJournal, reaper: Reaper, noise: Noise) -> Agent:
     """One life: take up the state, go on to the last trial, or die on the way."""
     case = stage.case
     counted = len(stage.pulled)
-    if journal.saved is not None:
-        require_up_to_date(journal.saved, counted, "the audit")
-    agent = make_agent(case, noise, journal.saved, counted)
-    keeper = StateKeeper(settings_of(case), journal, structlog.get_logger())
-    keeper.join(agent, Welcome(bytes(8), case.arms, 0.0, 1.0, 0, counted + 1))
+    if (saved := journal.saved) is not None:
+        require_up_to_date(saved, counted, "the audit")
+        if case.fault == "redrawn-noise":
+            counted = saved.trial  # it is not: a pull that was lost would not be asked for again
+    agent = make_agent(case, noise, saved, counted)
+    keeper = StateKeeper(settings_of(case), journal, _SILENT)
+    keeper.join(agent, Welcome(Terms(case.arms, None), 0.0, 1.0, counted + 1, agent.incarnation, 0))
     journal.reaper = reaper
     while agent.trial < case.trials:
         _trial(stage, agent, keeper, reaper)
@@ -145,10 +145,11 @@ def _trial(stage: Stage, agent: Agent, keeper: StateKeeper, reaper: Reaper) -> N
     reaper.at("before the intent")
     intent = keeper.choose(agent)
     reaper.at("after the intent")
+    agent.draw()
+    reaper.at("after the draw")
     reward = stage.pull(intent.trial, intent.arm)
     reaper.at("after the pull")
     turn = agent.advance(reward)
-    reaper.at("after the draw")
     if stage.case.fault == "redrawn-noise":
         turn.committed()  # it is not
         stage.publish(agent, turn.outbox())

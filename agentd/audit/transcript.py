@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agentd.audit.case import TARGET, Case, reward_of
+from agentd.audit.case import TARGET, Case, Input
 from agentd.audit.planted_faults import noise_of, policy_of
-from agentd.audit.scripted_neighbour import RUN, coins_of, neighbour_of
+from agentd.audit.planted_logic import paid_much, withhold_relays
+from agentd.audit.scripted_neighbour import GAMMA, RUN, coins_of, neighbour_of
 from agentd.core.agent import Agent
 from agentd.core.assembly import assemble
 from agentd.core.message import Batch
@@ -21,13 +22,14 @@ from agentd.core.privacy.laplace import Noise
 from agentd.core.saved_state import SavedState
 from agentd.core.terms import Terms
 from agentd.wire.codec import decode_frame, encode_frame
-from agentd.wire.frame import Frame
+from agentd.wire.frame import GOODBYE, Frame
 
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
     """What there is to see of one run."""
 
+    given: Input
     frames: list[bytes]
     """Everything the agent published, in order."""
     arms: list[int]
@@ -41,13 +43,14 @@ class Transcript:
 class Stage:
     """The world around an agent, which outlives it: pays rewards, hears every frame, lets the neighbour answer."""
 
-    def __init__(self, case: Case, side: int) -> None:
+    def __init__(self, case: Case, side: int, number: int) -> None:
         self.case = case
+        self.given = case.input_of(number)
         self.frames: list[bytes] = []
         self.pulled: dict[int, int] = {}
         self._side = side
         self._sequence = 0
-        self._neighbour = neighbour_of(case)
+        self._neighbour = neighbour_of(case, self.given)
         self._inbox = self._neighbour.greet()
 
     def deliver(self, agent: Agent) -> None:
@@ -60,11 +63,14 @@ class Stage:
         """The reward of a pull; asked again, the same, and another arm is refused as the environment does."""
         if self.pulled.setdefault(trial, arm) != arm:
             raise ValueError(f"trial {trial} was pulled with arm {self.pulled[trial]} and then with arm {arm}")
-        return reward_of(self.case, self._side, trial)
+        return self.given.reward(self._side, trial)
 
     def publish(self, agent: Agent, batches: Iterable[Batch]) -> None:
-        self._sequence += 1
-        head = (RUN, TARGET, agent.incarnation, self._sequence, agent.trial, 0)
+        """One frame; the last one says goodbye."""
+        fault, much = self.case.fault, paid_much(agent)
+        self._sequence += 2 if fault == "skipped-sequence" and much else 1
+        last = agent.trial == self.case.trials and not (fault == "missing-goodbye" and much)
+        head = (RUN, TARGET, agent.incarnation, self._sequence, agent.trial, GOODBYE if last else 0)
         self.hear(encode_frame(Frame(*head, tuple(batches), self.case.arms)))
 
     def hear(self, data: bytes) -> None:
@@ -80,19 +86,24 @@ class Stage:
     def transcript(self, agent: Agent, twin: Noise) -> Transcript:
         ledger = agent.policy.ledger
         arms = [self.pulled[trial] for trial in sorted(self.pulled)]
-        return Transcript(self.frames, arms, twin, ledger.epsilon_one_reward() if ledger else 0.0)
+        return Transcript(self.given, self.frames, arms, twin, ledger.epsilon_one_reward() if ledger else 0.0)
 
 
 def make_agent(case: Case, noise: Noise, saved: SavedState | None = None, counted: int = 0) -> Agent:
     """The agent under audit; its decision coins are public and the same in every run, so that choices are crisp."""
-    policy, terms = policy_of(case, noise, coins_of(case.seed)), Terms(case.arms, 1, case.epsilon)
-    return assemble(TARGET, policy, case.policy, terms, noise=noise, trial=counted, saved=saved)
+    policy = policy_of(case, coins_of(case.seed))
+    terms = Terms(case.arms, GAMMA).assuming(case.policy.epsilon, case.policy.v)
+    life = counted if saved is not None and saved.in_doubt(counted) else None
+    agent = assemble(TARGET, policy, case.policy, terms, noise=noise, incarnation=life, trial=counted, saved=saved)
+    if case.fault == "withheld-relays":
+        withhold_relays(agent)
+    return agent
 
 
 def record(case: Case, side: int, number: int) -> Transcript:
     """One run without a crash."""
     chance = noise_of(case, side, number)
-    stage, agent = Stage(case, side), make_agent(case, chance.target)
+    stage, agent = Stage(case, side, number), make_agent(case, chance.target)
     while agent.trial < case.trials:
         stage.deliver(agent)
         intent = agent.choose()

@@ -7,30 +7,38 @@ cost, which no implementation on this stack can undercut by much.
 
 from __future__ import annotations
 
+import socket as system
 import time
+from collections.abc import Sequence
 from multiprocessing.context import ForkServerContext
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
 
 import zmq
 
+from agentd import listeners
 from agentd.run.spec import Network
+from agentd.shell.doors.door import Door
 from agentd.shell.sockets import publisher, subscriber
 from agentd.wire.topics import FRAME_TOPIC, read_subscription
 
 READY_S = 120.0
 
+Place = tuple[str, system.socket]
+"""An address, and a socket that listens there, to be handed to whoever is measured."""
+
 
 def bare_rounds_per_second(
-    context: ForkServerContext, network: Network, ports: list[int], frame_bytes: list[int], rounds: int
+    context: ForkServerContext, network: Network, places: Sequence[Place], frame_bytes: list[int], rounds: int
 ) -> float:
     """Rounds per second of the bare loop, as its first process saw them."""
+    addresses = [address for address, _ in places]
     results: Queue[float] = context.Queue()
     start = context.Barrier(network.agents)
     processes = [
         context.Process(
             target=_bare,
-            args=(own, network.neighbours[own], ports, frame_bytes[own], rounds, start, results),
+            args=(own, network.neighbours[own], places[own][1], addresses, frame_bytes[own], rounds, start, results),
             daemon=True,
         )
         for own in range(network.agents)
@@ -51,15 +59,17 @@ def bare_rounds_per_second(
 def _bare(  # noqa: PLR0917
     own: int,
     neighbours: tuple[int, ...],
-    ports: list[int],
+    listener: system.socket,
+    addresses: list[str],
     frame_bytes: int,
     rounds: int,
     start: Barrier,
     results: Queue[float],
 ) -> None:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    out = publisher(context, f"tcp://127.0.0.1:{ports[own]}")
-    heard = [subscriber(context, own, f"tcp://127.0.0.1:{ports[peer]}") for peer in neighbours]
+    listeners.hand_over(addresses[own], listener)
+    out = publisher(context, Door(addresses[own]))
+    heard = [subscriber(context, own, addresses[peer]) for peer in neighbours]
     for socket in heard:
         socket.setsockopt(zmq.RCVTIMEO, int(READY_S * 1000))
     _wait_for_subscribers(out, len(neighbours))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from itertools import pairwise
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -12,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from agentd import fork_server
-from agentd.bench.bare import bare_rounds_per_second
+from agentd.bench.bare import Place, bare_rounds_per_second
 from agentd.bench.measured_testbed import ALGORITHM, ENVIRONMENT, WARM_UP, Run, processes_of, run_testbed
 from agentd.bench.repetitions import spread
 from agentd.run.spec import Network
@@ -22,28 +23,30 @@ SETTLED = 5
 _PRELOADED = ["numpy", "zmq", "msgpack", "structlog", "agentd.bench.bare"]
 
 Say = Callable[[str], None]
-FreePorts = Callable[[int], list[int]]
+Open = Callable[[int], AbstractContextManager[Sequence[Place]]]
+"""Opens as many places, of one transport, for as long as they are needed."""
 
 
 def bench_lockstep(
-    network: Network, graph_file: Path, free_ports: FreePorts, *, rounds: int, repetitions: int, say: Say
+    network: Network, graph_file: Path, transport: str, places: Open, *, rounds: int, repetitions: int, say: Say
 ) -> dict[str, Any]:
     """Rounds per second of agents and of the bare loop once they run, start-up time and memory per agent.
 
-    Every run of the bare loop lies between two of the agents and is compared with the mean of both: how fast a machine
-    is drifts from one minute to the next.
+    Both over the same transport. Every run of the bare loop lies between two of the agents and is compared with the
+    mean of both: how fast a machine is drifts from one minute to the next.
     """
     fork_server.end_at_exit()
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOADED)
-    flags = ["--topology", str(graph_file), "--rounds", str(WARM_UP + rounds)]
-    say(f"{network.agents} agents, {rounds} rounds of {ALGORITHM}")
+    flags = ["--topology", str(graph_file), "--rounds", str(WARM_UP + rounds), "--transport", transport]
+    say(f"{network.agents} agents, {rounds} rounds of {ALGORITHM} over {transport}")
     memories = [MemoryUse() for _ in range(repetitions + 1)]
     ours = [run_testbed(flags, memories[0])]
     bare: list[float] = []
     for repetition in range(1, repetitions + 1):
         say(f"  {ours[-1].rounds_per_s:.2f} rounds/s; now the bare loop, {repetition} of {repetitions}")
-        bare.append(_bare(context, network, free_ports(network.agents), ours[-1], rounds))
+        with places(network.agents) as opened:
+            bare.append(_bare(context, network, opened, ours[-1], rounds))
         say(f"  {bare[-1]:.2f} rounds/s; now agents again")
         ours.append(run_testbed(flags, memories[repetition]))
     say(f"  {ours[-1].rounds_per_s:.2f} rounds/s")
@@ -53,6 +56,7 @@ def bench_lockstep(
     ]
     return {
         "agents": network.agents,
+        "transport": transport,
         "rounds": rounds,
         "algorithm": ALGORITHM,
         "rounds_per_s": spread([run.rounds_per_s for run in ours]),
@@ -65,11 +69,11 @@ def bench_lockstep(
     }
 
 
-def _bare(context: ForkServerContext, network: Network, ports: list[int], run: Run, rounds: int) -> float:
+def _bare(context: ForkServerContext, network: Network, places: Sequence[Place], run: Run, rounds: int) -> float:
     """The bare loop with frames as long as those the agents sent, on average."""
     bytes_of = {report["agent"]: report["bytes"] / max(1, report["trial"]) for report in run.reports}
     lengths = [round(bytes_of.get(agent, 0) / max(1, len(peers))) for agent, peers in enumerate(network.neighbours)]
-    return bare_rounds_per_second(context, network, ports, lengths, rounds)
+    return bare_rounds_per_second(context, network, places, lengths, rounds)
 
 
 class MemoryUse:

@@ -11,27 +11,30 @@ from typing import Any
 
 import zmq
 
-from agentd import fork_server
+from agentd import fork_server, listeners
+from agentd.bench.bare import Place
+from agentd.core.message import TOKEN_BYTES
 from agentd.run.arms import Arms
 from agentd.wire.codec import decode_environment, encode_environment
 from agentd.wire.environment_messages import Hello, Pull, Refused
 
 CLIENTS = 50
 PULLS_EACH = 400
+TOKEN = bytes(TOKEN_BYTES)
 _PATIENCE_MS = 10_000
 
 
-def bench_environment(listen: str, repetitions: int = 3) -> dict[str, Any]:
+def bench_environment(place: Place, repetitions: int = 3) -> dict[str, Any]:
     """Pulls per second with many clients asking in turn, each waiting for its answer before it asks again."""
     fork_server.end_at_exit()
-    rates = [_rate(listen) for _ in range(repetitions)]
+    rates = [_rate(place) for _ in range(repetitions)]
     return {"clients": CLIENTS, "pulls_per_s": median(rates), "least": min(rates), "most": max(rates)}
 
 
-def _rate(listen: str) -> float:
+def _rate(place: Place) -> float:
     context = multiprocessing.get_context("forkserver")
     ours, theirs = context.Pipe(duplex=False)
-    service = context.Process(target=_serve, args=(listen, theirs), daemon=True)
+    service = context.Process(target=_serve, args=(place, theirs), daemon=True)
     service.start()
     try:
         return _ask_all(ours.recv())
@@ -41,14 +44,20 @@ def _rate(listen: str) -> float:
         service.join(10)
 
 
-def _serve(listen: str, ready: Connection) -> None:
+def _serve(place: Place, ready: Connection) -> None:
     from agentd.environment.service import EnvironmentSettings, run_environment
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # A fork server that a testbed has started in this program before is deaf to it, and so are its children.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    listeners.hand_over(*place)
     settings = EnvironmentSettings(
-        listen=listen, arms=Arms.fixed([0.9, 0.5, 0.1]), agents=CLIENTS, rounds=PULLS_EACH, seed=1, log_file="/dev/null"
+        listen=place[0],
+        arms=Arms.fixed([0.9, 0.5, 0.1]),
+        agents=CLIENTS,
+        rounds=PULLS_EACH,
+        seed=1,
+        log_file="/dev/null",
     )
     run_environment(settings, on_ready=ready.send)
 
@@ -61,11 +70,11 @@ def _ask_all(address: str) -> float:
             client.setsockopt(zmq.LINGER, 0)
             client.setsockopt(zmq.RCVTIMEO, _PATIENCE_MS)
             client.connect(address)
-            _ask(client, encode_environment(Hello(agent, 0)))
+            _ask(client, encode_environment(Hello(agent, TOKEN, None)))
         started = time.perf_counter()
         for trial in range(1, PULLS_EACH + 1):
             for agent, client in enumerate(clients):
-                client.send(encode_environment(Pull(agent, trial, trial % 3)))
+                client.send(encode_environment(Pull(agent, TOKEN, trial, trial % 3, trial - 1)))
             for client in clients:
                 client.recv()
         return CLIENTS * PULLS_EACH / (time.perf_counter() - started)

@@ -15,6 +15,7 @@ import click
 
 from agentd import __version__, plugins
 from agentd.errors import AgentdError
+from agentd.untrusted import printable_lines
 
 # Before any verb imports numpy. Agents and parallel trials are processes already; on products as small as ours a second
 # BLAS thread only burns another core.
@@ -25,6 +26,7 @@ VERBS = {
     "audit": ("agentd.cli.audit:audit", "Try to refute the privacy that an algorithm claims."),
     "bench": ("agentd.cli.bench:bench", "Measure this machine."),
     "chaos": ("agentd.cli.testbed.chaos:chaos", "Break things in a running testbed on purpose."),
+    "check": ("agentd.cli.check:check", "Play worlds of faults, and look for what must not happen."),
     "compose": ("agentd.cli.testbed.compose:compose", "Print a testbed as a docker-compose.yml."),
     "demo": ("agentd.cli.testbed.demo:demo", "Alone against together: a small testbed on this machine."),
     "doctor": ("agentd.cli.testbed.doctor:doctor", "Show what this machine has for testbeds, and what it lacks."),
@@ -39,6 +41,7 @@ VERBS = {
     "ps": ("agentd.cli.testbed.ps:ps", "List the processes of testbeds."),
     "simulate": ("agentd.cli.simulate:simulate", "Run a testbed in memory."),
     "status": ("agentd.cli.testbed.status:status", "Show how a testbed is doing."),
+    "terms": ("agentd.cli.terms:terms", "Make and show what a run is agreed on."),
     "topology": ("topology.cli:topology", "Draw and measure graphs."),
     "up": ("agentd.cli.testbed.up:up", "Start a testbed."),
     "version": ("agentd.cli.version:version", "Show versions of agentd and what it stands on."),
@@ -119,7 +122,7 @@ def main(args: list[str] | None = None) -> None:
 
 
 def _complain(message: str, hint: str = "") -> None:
-    click.echo(f"error: {message}{hint}", err=True)
+    click.echo(f"error: {printable_lines(message)}{hint}", err=True)  # it may quote a file
 
 
 def _help_hint(fault: click.ClickException) -> str:

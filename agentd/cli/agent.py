@@ -6,14 +6,16 @@ import sys
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from agentd.cli.options import FROM_ENVIRONMENT, config_option, in_order, option
 from agentd.core.policy.knobs import PolicyKnobs, about
+from agentd.core.upwards import at_least_times
 from agentd.settings import AgentSettings, Pace, Spending, ordered
 
 _ON_THE_PAGE = (
     *("id", "peers", "listen", "environment", "algorithm", "gamma", "rounds", PolicyKnobs, "noise", "contamination"),
-    *(Pace, "seed", "lies", "attack", "insecure", "state", Spending),
+    *(Pace, "terms", "seed", "lies", "attack", "admit", "insecure", "state", Spending),
 )
 """The order of the help page; what is not named comes last."""
 
@@ -30,9 +32,30 @@ def agent(**flags: Any) -> None:
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
     from agentd.shell.daemon import run_agent
 
-    settings = AgentSettings(**flags)
+    settings = AgentSettings(**(flags | _from_terms(flags)))
     if settings.insecure:
-        click.echo("warning: links are neither encrypted nor authenticated (--insecure)", err=True)
+        click.echo(
+            "warning: links are neither encrypted nor authenticated (--insecure); connections are taken from the "
+            f"addresses of --peers{' and ' + ', '.join(settings.admit) if settings.admit else ''} only",
+            err=True,
+        )
     if settings.seed is not None:
         click.echo("warning: --seed makes the noise predictable: reproducible, not private", err=True)
     sys.exit(run_agent(settings))
+
+
+def _from_terms(flags: dict[str, Any]) -> dict[str, Any]:
+    """What the terms say for this agent where the operator said nothing; what was said is a limit to them."""
+    if flags["terms"] is None:
+        return {}
+    from agentd.shell.agreement import said_for
+    from agentd.terms_file import read_terms_file
+
+    context = click.get_current_context()
+    said = said_for(flags["id"], read_terms_file(flags["terms"]))
+    unsaid = {name for name in said if context.get_parameter_source(name) is ParameterSource.DEFAULT}
+    if "epsilon" in unsaid and flags["rewards_per_person"] > 1:  # terms tell that of a reward, the flag of a person
+        said["agreed_epsilon"] = said["epsilon"]
+        said["epsilon"] = at_least_times(said["epsilon"], flags["rewards_per_person"])
+        unsaid.add("agreed_epsilon")
+    return {name: value for name, value in said.items() if name in unsaid}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,8 @@ from agentd.errors import SettingsError
 from agentd.run.spec import Network
 
 PARTS = ("codec", "simulate", "environment", "lockstep", "flat")
+TRANSPORTS = ("ipc", "tcp")
+BOTH = "both"
 EDGE_PROBABILITY = 0.1
 
 
@@ -31,15 +36,25 @@ def draw_network(agents: int, seed: int) -> Network:
 @click.option("--agents", type=int, default=200, show_default=True, help="Agents of the simulate and lockstep parts.")
 @click.option("--rounds", type=int, default=100, show_default=True, help="Rounds of a lockstep repetition.")
 @click.option("--repetitions", type=int, default=3, show_default=True, help="Interleaved repetitions.")
+@click.option(
+    "--transport",
+    type=click.Choice([*TRANSPORTS, BOTH]),
+    default=BOTH,
+    show_default=True,
+    help="What the environment and lockstep parts are measured over.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object; progress goes to standard error.")
-def bench(parts: tuple[str, ...], agents: int, rounds: int, repetitions: int, as_json: bool) -> None:
+def bench(  # noqa: PLR0917
+    parts: tuple[str, ...], agents: int, rounds: int, repetitions: int, transport: str, as_json: bool
+) -> None:
     """Measure this machine: all parts, or those named.
 
     codec: microseconds per message. simulate: agent-trials per second of the vectorised engine, and whether a round
     grows dearer with the history. environment: pulls per second. lockstep: rounds per second of real agents against a
-    bare loop with the same processes, graph, sockets and bytes; start-up time; memory per agent. flat: what rounds
-    2,000–2,200 of 20 real agents cost against rounds 200–400, measured in pulls of the environment. Figures are medians
-    of interleaved repetitions; compare them within one run only.
+    bare loop with the same processes, graph, sockets and bytes; start-up time; memory per agent. Both over ipc, which
+    local testbeds speak, and over tcp, each against its own bare loop. flat: what rounds 2,000–2,200 of 20 real agents
+    cost against rounds 200–400, measured in pulls of the environment. Figures are medians of interleaved repetitions;
+    compare them within one run only.
     """
     if unknown := set(parts) - set(PARTS):
         raise SettingsError(f"unknown part {', '.join(sorted(unknown))}; choose from {', '.join(PARTS)}")
@@ -48,14 +63,15 @@ def bench(parts: tuple[str, ...], agents: int, rounds: int, repetitions: int, as
     results: dict[str, Any] = {}
     for part in parts or PARTS:
         click.echo(f"{part} …", err=True)
-        results[part] = _measure(part, agents, rounds, repetitions)
+        over = TRANSPORTS if transport == BOTH else (transport,)
+        results[part] = _measure(part, agents, rounds, repetitions, over)
         if not as_json:
             click.echo(_lines(part, results[part]))
     if as_json:
         click.echo(json.dumps(results))
 
 
-def _measure(part: str, agents: int, rounds: int, repetitions: int) -> dict[str, Any]:
+def _measure(part: str, agents: int, rounds: int, repetitions: int, over: Sequence[str]) -> dict[str, Any]:
     say = partial(click.echo, err=True)
     if part == "codec":
         from agentd.bench.coding_cost import bench_codec
@@ -66,17 +82,22 @@ def _measure(part: str, agents: int, rounds: int, repetitions: int) -> dict[str,
 
         return bench_simulate(partial(draw_network, agents), repetitions=max(3, repetitions))
     if part == "environment":
-        from agentd.bench.pull_rate import bench_environment
-
-        return bench_environment(f"tcp://127.0.0.1:{_free_ports(1)[0]}", repetitions)
+        return {transport: _measure_environment(transport, repetitions) for transport in over}
     if part == "flat":
         from agentd.bench.flat import bench_flatness
 
         return bench_flatness(repetitions)
-    return _measure_lockstep(agents, rounds, repetitions, say)
+    return {transport: _measure_lockstep(agents, rounds, repetitions, transport, say) for transport in over}
 
 
-def _measure_lockstep(agents: int, rounds: int, repetitions: int, say: Any) -> dict[str, Any]:
+def _measure_environment(transport: str, repetitions: int) -> dict[str, Any]:
+    from agentd.bench.pull_rate import bench_environment
+
+    with _places(transport, 1) as (place,):
+        return bench_environment(place, repetitions)
+
+
+def _measure_lockstep(agents: int, rounds: int, repetitions: int, transport: str, say: Any) -> dict[str, Any]:
     from agentd.bench.lockstep import bench_lockstep
     from agentd.run.scenario import draw_graph, network_of
     from agentd.settings import TestbedSettings
@@ -86,7 +107,8 @@ def _measure_lockstep(agents: int, rounds: int, repetitions: int, say: Any) -> d
     with tempfile.TemporaryDirectory() as home:
         file = Path(home) / "graph.json"
         write(graph, file)
-        return bench_lockstep(network_of(graph), file, _free_ports, rounds=rounds, repetitions=repetitions, say=say)
+        places, about = partial(_places, transport), {"rounds": rounds, "repetitions": repetitions}
+        return bench_lockstep(network_of(graph), file, transport, places, say=say, **about)
 
 
 def _dense_enough(agents: int) -> float:
@@ -94,11 +116,17 @@ def _dense_enough(agents: int) -> float:
     return max(EDGE_PROBABILITY, min(1.0, 8 / agents))
 
 
-def _free_ports(count: int) -> list[int]:
-    from deploy.plan.ports import reserve
+@contextmanager
+def _places(transport: str, count: int) -> Iterator[list[tuple[str, socket.socket]]]:
+    """Addresses of one transport, and sockets that listen there already."""
+    from deploy.local.ports import reserve
+    from deploy.local.socket_files import SocketFiles
 
-    with reserve(count) as reservation:
-        return [reservation.base_port + place for place in range(count)]
+    opened = SocketFiles(count - 1) if transport == "ipc" else reserve(count - 1)
+    try:
+        yield list(opened.listeners.items())
+    finally:
+        opened.release()
 
 
 def _lines(part: str, result: dict[str, Any]) -> str:

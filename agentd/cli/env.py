@@ -13,20 +13,28 @@ from urllib.parse import urlsplit
 
 import click
 
-from agentd.cli.options import FROM_ENVIRONMENT, Numbers, Range, config_option
+from agentd.addresses import address_fault, is_loopback
+from agentd.cli.env_release import release
+from agentd.cli.options import FROM_ENVIRONMENT, Networks, Numbers, Range, config_option, joined
 from agentd.core.chance import Purpose, stream
 from agentd.core.rewards import DISTRIBUTIONS
-from agentd.environment.live_status import dropped_in_all, epsilon_of
+from agentd.core.terms import BEACON_BYTES, Terms
+from agentd.environment.live_status import dropped_in_all, in_units
 from agentd.environment.request_server import RunEnding
-from agentd.environment.run_terms import RunTerms
+from agentd.environment.run_terms import RunTerms, completed, declared, term_faults
 from agentd.environment.service import EnvironmentSettings, run_environment
 from agentd.environment.store import read_terms
 from agentd.errors import SettingsError
+from agentd.run import blamed
 from agentd.run.arms import Arms
 from agentd.run.directory import RunDirectory, finite
 from agentd.run.versions import versions
-from agentd.settings import TestbedSettings, is_loopback
+from agentd.settings import TestbedSettings
+from agentd.terms_file import read_terms_file, read_terms_text
+from agentd.untrusted import read_json_in
+from agentd.wire.environment_messages import MAX_COUNT
 from agentd.wire.frame import RUN_BYTES
+from agentd.wire.terms_digest import digest
 
 DEFAULT_LISTEN = "tcp://127.0.0.1:7000"
 LOG = "logs/environment.jsonl"
@@ -36,7 +44,7 @@ _DEFAULT = TestbedSettings()
 _ARM_FLAGS = ("arms", "random_arms", "arm_range", "reward", "bounds")
 
 
-@click.command(context_settings=FROM_ENVIRONMENT)
+@click.group(context_settings=FROM_ENVIRONMENT, invoke_without_command=True)
 @click.option("--arms", type=Numbers(), help="Means of the arms in [0, 1], as in 0.9,0.8,0.5.")
 @click.option("--random-arms", type=int, help="Draw the means of this many arms instead.  [default: 5]")
 @click.option("--arm-range", type=Range(), help="Where the means of random arms are drawn from.  [default: 0,1]")
@@ -48,10 +56,22 @@ _ARM_FLAGS = ("arms", "random_arms", "arm_range", "reward", "bounds")
 @click.option("--listen", metavar="ADDRESS", default=DEFAULT_LISTEN, show_default=True, help="Where agents connect.")
 @click.option("--agents", type=int, help="Number of agents; their ids are 0 … M-1.  [default: whoever comes]")
 @click.option("--rounds", type=int, help="Pulls of each agent, T.  [default: no end]")
+@click.option("--terms", metavar="FILE", help="What the run is agreed on; see agentd terms make.")
 @click.option("--run-dir", metavar="DIR", help="Keep every pull there, and take up the run that it holds.")
 @click.option("--run", metavar="HEX", help="The run's identity, as in 0011223344556677.  [default: drawn]")
+@click.option(
+    "--seats", metavar="FILE", help="Who holds which seat from the beginning.  [default: whoever comes first]"
+)
+@click.option("--max-outstanding", type=int, help="Trials of an agent dealt and not committed.  [default: 1]")
 @click.option("--together", is_flag=True, help="Deal the first rewards when every agent is there.")
 @click.option("--until-done", is_flag=True, help="End when every agent has reported that it is done.")
+@click.option(
+    "--admit",
+    type=Networks(),
+    multiple=True,
+    callback=joined,
+    help="Who may connect over TCP, as in 10.0.0.0/8, beside this machine; may be repeated.  [default: everybody]",
+)
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine although links are not encrypted.")
 @click.option("--log-file", metavar="FILE", help=f"JSON lines.  [default: {LOG} in the run directory, else stderr]")
 @click.option(
@@ -59,7 +79,8 @@ _ARM_FLAGS = ("arms", "random_arms", "arm_range", "reward", "bounds")
 )
 @click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Print two JSON lines: ready, and summary.")
 @config_option
-def env(as_json: bool, insecure: bool, **flags: Any) -> None:
+@click.pass_context
+def env(ctx: click.Context, /, as_json: bool, insecure: bool, **flags: Any) -> None:
     """Serve the shared bandit to agents until SIGTERM or Ctrl-C (a second one stops at once).
 
     \b
@@ -69,8 +90,10 @@ def env(as_json: bool, insecure: bool, **flags: Any) -> None:
     With --run-dir every pull is on disk before its reward leaves: started again with the same directory, the
     environment goes on where it was. Only the environment knows the true means, so it alone can tell the regret.
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
+    if ctx.invoked_subcommand is not None:
+        return
     settings = environment_settings(**flags)
-    _warn_beyond_loopback(settings.listen, insecure)
+    _warn_beyond_loopback(settings.listen, settings.admit, insecure)
     run_environment(
         settings,
         on_ready=partial(_say_ready, settings, as_json),
@@ -78,21 +101,55 @@ def env(as_json: bool, insecure: bool, **flags: Any) -> None:
     )
 
 
+env.add_command(release)
+
+
 def environment_settings(
-    *, seed: int | None, run: str | None = None, run_dir: str | None, log_file: str | None, **flags: Any
+    *,
+    seed: int | None,
+    run: str | None = None,
+    terms: str | None = None,
+    run_dir: str | None,
+    log_file: str | None,
+    **flags: Any,
 ) -> EnvironmentSettings:
     """Settings from flags; what no flag says is taken from the run directory, if it holds a run already."""
     stored = read_terms(Path(run_dir)) if run_dir is not None else None
+    given = _given(terms) if terms is not None else None
     if seed is None:
         seed = stored.seed if stored is not None else secrets.randbits(63)
-    if stored is not None:
-        flags |= {name: getattr(stored, name) for name in ("agents", "rounds") if flags[name] is None}
     if log_file is None and run_dir is not None:
         log_file = str(Path(run_dir) / LOG)
-    arms = _arms(stored, seed, **{name: flags.pop(name) for name in _ARM_FLAGS})
-    drawn = stored.run if stored is not None else secrets.token_bytes(RUN_BYTES)
-    identity = _run(run) if run is not None else drawn
-    return EnvironmentSettings(arms=arms, seed=seed, run=identity, run_dir=run_dir, log_file=log_file, **flags)
+    arms = _arms(stored, given, seed, **{name: flags.pop(name) for name in _ARM_FLAGS})
+    identity = _run(run) if run is not None else None
+    drawn = stored.agreed if stored is not None else _declared(identity, arms, flags["agents"], flags["rounds"], seed)
+    if drawn is not None:
+        given = drawn if given is None else completed(given, drawn)
+        identity = identity or given.run
+        flags |= {name: value for name, value in _said_by(given).items() if flags[name] is None}
+    return EnvironmentSettings(
+        arms=arms, seed=seed, run=identity, terms=given, run_dir=run_dir, log_file=log_file, **flags
+    )
+
+
+def _given(terms: str) -> Terms:
+    """What --terms says: the name of a file or, as launchers have it, what would be in it."""
+    return read_terms_text(terms) if terms.startswith("{") else read_terms_file(terms, or_draft=True)
+
+
+def _said_by(terms: Terms) -> dict[str, int | None]:
+    """What terms say of what flags can say."""
+    ids = list(terms.ids())
+    numbered = bool(ids) and ids[-1] == len(ids) - 1
+    return {"agents": len(ids) if numbered else None, "rounds": terms.horizon or None}
+
+
+def _declared(run: bytes | None, arms: Arms, agents: int | None, rounds: int | None, seed: int) -> Terms | None:
+    """The terms that these flags come to; None where they make no sense, which the settings will say."""
+    if any(term_faults(arms, agents, rounds, seed, run)):
+        return None
+    run, beacon = run or secrets.token_bytes(RUN_BYTES), secrets.token_bytes(BEACON_BYTES)
+    return declared(run, arms.count, agents, rounds, start_ms=time.time_ns() // 1_000_000, beacon=beacon)
 
 
 def summarise_environment(ending: RunEnding) -> dict[str, Any]:
@@ -101,7 +158,7 @@ def summarise_environment(ending: RunEnding) -> dict[str, Any]:
     reports = [seat.report for seat in bandit.seats.values() if seat.report is not None]
     agents = len(bandit.rows)
     regret = ending.status.group_regret
-    spent = [epsilon_of(report) for report in reports]
+    spent = [seat.spent for seat in bandit.seats.values() if seat.report is not None]
     return {
         "algorithm": None,
         "agents": agents,
@@ -114,18 +171,24 @@ def summarise_environment(ending: RunEnding) -> dict[str, Any]:
         "bytes": sum(report.bytes for report in reports),
         "dropped": dropped_in_all(reports),
         "privacy": {
-            "per_agent_epsilon": max((e for e in spent if e is not None), default=None) if None not in spent else None,
+            "per_agent_epsilon": in_units(max((each.largest for each in spent), default=MAX_COUNT)),
+            "epsilon_over_lives": in_units(max((each.total for each in spent), default=MAX_COUNT)),
+            "lives": max((each.lives for each in spent), default=0),
+            "epsilon_at_delta": None,
             "delta": 0.0,
             "mechanism": None,
             "transcript_private": None,
+            "simulated": False,
             "note": "as the agents reported it",
         },
         "wall_s": round(ending.wall_s, 3),
         "run": bandit.terms.run.hex(),
+        "terms": digest(bandit.terms.agreed),
         "pulls": bandit.pulls,
         "agents_done": sum(seat.done for seat in bandit.seats.values()),
         "refused": ending.status.refused,
         "malformed": ending.status.malformed,
+        "blamed": blamed.to_json(ending.status.blamed()),
     }
 
 
@@ -141,6 +204,7 @@ def _run(text: str) -> bytes:
 
 def _arms(
     stored: RunTerms | None,
+    given: Terms | None,
     seed: int,
     *,
     arms: Sequence[float] | None,
@@ -158,16 +222,17 @@ def _arms(
     try:
         if arms is not None:
             return Arms.fixed(arms, kind, bounds=scale)
-        count = _DEFAULT.random_arms if random_arms is None else random_arms
+        usual = given.arms if given is not None else _DEFAULT.random_arms
+        count = usual if random_arms is None else random_arms
         low, high = arm_range or _DEFAULT.arm_range
         return Arms.random(count, stream(seed, Purpose.ARMS), low, high, kind, bounds=scale)
     except ValueError as fault:
         raise SettingsError(str(fault)) from None
 
 
-def _warn_beyond_loopback(listen: str, insecure: bool) -> None:
-    if not listen.startswith(("tcp://", "ipc://")):
-        raise SettingsError(f"--listen: {listen!r} is not an address like {DEFAULT_LISTEN}")
+def _warn_beyond_loopback(listen: str, admit: Sequence[str], insecure: bool) -> None:
+    if fault := address_fault(listen, listening=True, any_port=True):
+        raise SettingsError(f"--listen: {listen!r} {fault}")
     if is_loopback(listen):
         return
     if not insecure:
@@ -175,18 +240,21 @@ def _warn_beyond_loopback(listen: str, insecure: bool) -> None:
             f"--listen {listen} is reachable from other machines and links are not encrypted yet; "
             "add --insecure if that is what you want"
         )
+    guests = f"to {', '.join(admit)}" if admit else "to the network: anybody may connect (see --admit)"
     click.echo(
-        f"WARNING: {listen} is open to the network: whoever reaches it can pull arms in any agent's name "
-        "and read every reward",
+        f"WARNING: {listen} is open {guests}; whoever is first can take a seat that nobody holds yet (see "
+        "--seats), and whoever listens on the way reads tokens and rewards",
         err=True,
     )
 
 
 def _say_ready(settings: EnvironmentSettings, as_json: bool, address: str) -> None:
-    arms, agents, rounds, run = settings.arms, settings.agents, settings.rounds, (settings.run or b"").hex()
+    assert settings.terms is not None  # noqa: S101 - environment_settings has seen to it
+    arms, terms = settings.arms, settings.terms
+    agents, rounds, run = len(list(terms.ids())) or None, terms.horizon or None, terms.run.hex()
     if as_json:
-        ready = {"address": address, "run": run, "arms": arms.count, "agents": agents, "rounds": rounds}
-        click.echo(json.dumps(ready))
+        about = {"arms": arms.count, "agents": agents, "rounds": rounds, "terms": digest(terms)}
+        click.echo(json.dumps({"address": address, "run": run, **about, "cannot_refuse": terms.left_open()}))
         return
     many = f"{agents} agents" if agents is not None else "any agents"
     ends = f"{rounds} rounds each" if rounds is not None else "no end"
@@ -197,6 +265,8 @@ def _say_ready(settings: EnvironmentSettings, as_json: bool, address: str) -> No
         f"agents join with: agentd --id 0 --peers 1=tcp://127.0.0.1:7002 --listen tcp://127.0.0.1:7001 "
         f"--environment {_as_seen_by_agents(address)}"
     )
+    if left_open := terms.left_open():
+        click.echo(f"open run: agents cannot refuse {', '.join(left_open)}; agentd terms make agrees on them")
 
 
 def _say_ending(settings: EnvironmentSettings, seed: int | None, as_json: bool, ending: RunEnding) -> None:
@@ -223,6 +293,7 @@ def _write_run(
             "settings": {"listen": settings.listen, "agents": terms.agents, "rounds": terms.rounds},
             "seed": seed,
             "run": terms.run.hex(),
+            "terms": digest(terms.agreed),
             "arms": terms.arms.to_json(),
             "rows": ending.bandit.rows,
             "topology": None,
@@ -235,7 +306,7 @@ def _write_run(
 def _has_launcher(place: Path) -> bool:
     """Whether somebody else has described this run already."""
     try:
-        return bool(json.loads((place / "manifest.json").read_text(encoding="utf-8"))["runtime"] != RUNTIME)
+        return bool(read_json_in(place, "manifest.json")["runtime"] != RUNTIME)
     except FileNotFoundError:
         return False
     except (OSError, ValueError, KeyError, TypeError):
@@ -252,6 +323,8 @@ def _table(summary: dict[str, Any], place: str | None) -> str:
     for what in ("dropped", "refused", "malformed"):
         if summary[what]:
             lines.append(f"{what:17} " + ", ".join(f"{why} {times}" for why, times in summary[what].items()))
+    said = blamed.blamed_lines(blamed.from_json(summary["blamed"]))
+    lines += [f"{'' if number else 'blamed':17} {line}" for number, line in enumerate(said)]
     lines.append(f"took              {summary['wall_s']:.2f} s")
     if place is not None:
         lines.append(f"written to        {place}")

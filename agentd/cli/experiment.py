@@ -28,6 +28,7 @@ from agentd.experiment.figures import ARMS, FIGURES, Axis, Figure, Knobs
 from agentd.experiment.parallel import carry_out, load_joblib
 from agentd.experiment.result_cache import ResultCache, UnitResult
 from agentd.experiment.trials import Setup, Trials, Unit
+from agentd.files import require_own
 from agentd.run.directory import RunDirectory, finite
 from agentd.run.scenario import network_of
 from agentd.run.spec import Network
@@ -100,6 +101,8 @@ def experiment(
     order = _Order.check(figure, jobs, **flags)
     _require_analysis()
     place = Path(out) if out is not None else Path(DEFAULT_PLACE) / figure
+    if place.is_dir():
+        require_own(place, others_may_write=True)  # only what is made anew is closed to others: it may be any place
     store = ResultCache(place / "parts")
     say: Callable[[str], None] = (lambda _line: None) if as_json else click.echo
     try:

@@ -9,6 +9,7 @@ import click
 
 from agentd.errors import SettingsError
 from agentd.shell.health_probe import VARIABLE, look
+from agentd.untrusted import printable
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -26,5 +27,5 @@ def health(file: str | None, as_json: bool) -> None:
     if not file:
         raise SettingsError(f"name the file that the agent was given as --health-file, or set {VARIABLE}")
     well, why, content = look(file)
-    click.echo(json.dumps({"healthy": well, "why": why, **content}) if as_json else why)
+    click.echo(json.dumps({"healthy": well, "why": why, **content}) if as_json else printable(why))
     sys.exit(0 if well else 1)

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import json
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from agentd.core.policy import ALGORITHMS, PolicySettings, schedule_of
 from agentd.core.privacy.composition import LEAST_DELTA, tight_epsilon
 from agentd.core.privacy.ledger import Ledger, paper_bound
+from agentd.core.privacy.schedule import Schedule
 from agentd.core.saved_state import SavedState
-from agentd.errors import ConfigurationError, SettingsError
+from agentd.core.upwards import at_least_times, shown
+from agentd.errors import ConfigurationError, SettingsError, StateUnusable
+from agentd.files import require_own
+from agentd.run.directory import finite
+from agentd.untrusted import printable_lines
 
 AGENTS = "state"
 """Where a run directory holds the state of its agents."""
+MOST_SIZES = 50_000
+"""Convolutions, a millisecond each; the tight value of a schedule that takes more is left out."""
+RUNGS_PER_E = 1_000
 _FROM_THE_PAPER = ("private-ucb", "dp-ucb-int")
+_AGENT = re.compile(r"agent-[0-9]{1,5}")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -30,36 +44,52 @@ def ledger(place: Path, delta: float, verify: bool, as_json: bool) -> None:
     run meanwhile; nothing is changed.
 
     \b
-    pure      the sum: holds always
+    pure      the sum over what was released: holds along every run
     advanced  holds but for probability δ, by advanced composition
     tight     the same by privacy-loss distributions: the smallest that is true
     paper     what the paper claims for so many trials, for comparison
+
+    Values at δ hold for a number of releases that was fixed before the first reward. So they are told of the schedule,
+    an arm that is pulled in every round up to the horizon, and not of what was released in the end.
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
     if not LEAST_DELTA <= delta < 1:
         raise SettingsError(f"--delta must lie in [{LEAST_DELTA:g}, 1), got {delta}")
-    if (place / AGENTS).is_dir():
+    if place.exists():
+        require_own(place)
+    if (place / AGENTS).is_dir() and not (place / AGENTS).is_symlink():
         reports = [_report(agent, delta, tight=False) for agent in _agents(place / AGENTS)]
-        click.echo(json.dumps(reports) if as_json else _overview(reports))
+        click.echo(json.dumps(finite(reports)) if as_json else _overview(reports))
         return
     report = _report(place, delta, tight=True)
     if verify:
         _verify(report, place)
-    click.echo(json.dumps(report) if as_json else _table(report))
+    click.echo(json.dumps(finite(report)) if as_json else printable_lines(_table(report)))
 
 
 def _agents(place: Path) -> list[Path]:
-    found = [path for path in place.iterdir() if path.name.removeprefix("agent-").isdigit()]
+    found = [path for path in place.iterdir() if _AGENT.fullmatch(path.name)]
     if not found:
         raise ConfigurationError(f"{place} holds no agent's state")
     return sorted(found, key=lambda path: int(path.name.removeprefix("agent-")))
 
 
 def _report(place: Path, delta: float, *, tight: bool) -> dict[str, Any]:
-    from agentd.shell.state.reader import ledger_of, read_state
+    from agentd.shell.state.reader import read_state
 
     saved = read_state(place)
+    try:
+        return _report_of(saved, place, delta, tight=tight)
+    except (ValueError, KeyError, OverflowError) as fault:  # digests hold, but no agent wrote this
+        raise StateUnusable(f"the state in {place} tells what no agent can have spent: {fault!s:.100}") from None
+
+
+def _report_of(saved: SavedState, place: Path, delta: float, *, tight: bool) -> dict[str, Any]:
+    from agentd.shell.state.reader import ledger_of
+
     about, spent = saved.about, ledger_of(saved)
-    scales = _scales(saved) if tight else {}
+    schedule, one, person = _schedule(saved), spent.epsilon_one_reward(), about.get("rewards_per_person", 1)
+    at_delta = _at_delta(schedule, delta, tight=tight)
+    possible = Counter(release.arm for release, value in saved.releases if value is None)
     return {
         "state": str(place),
         **{name: about[name] for name in ("agent", "run", "algorithm", "arms", "epsilon", "seeded", "incarnation")},
@@ -67,36 +97,54 @@ def _report(place: Path, delta: float, *, tight: bool) -> dict[str, Any]:
         "refused": saved.refused,
         "delta": delta,
         "disjoint": spent.disjoint,
-        "one_reward": _one_reward(spent, scales, delta),
-        "per_arm": [{"arm": arm, **_entry(spent, scales.get(arm), delta, arm)} for arm in spent.arms],
-        "total": _entry(spent, [s for each in scales.values() for s in each] if tight else None, delta),
+        "covers": ALGORITHMS[about["algorithm"]].covers,
+        "rewards_per_person": person,
+        "one_reward": {"pure": one, **at_delta},
+        "one_person": {"rewards": person, "pure": at_least_times(one, person)},
+        "per_arm": [{"arm": arm, "possible": possible[arm], **_entry(spent, arm)} for arm in spent.arms],
+        "total": {"possible": possible.total(), **_entry(spent)},
+        "schedule": None if schedule is None else {**_schedule_entry(schedule), **at_delta},
         "paper_bound": _paper_bound(saved, delta),
     }
 
 
-def _scales(saved: SavedState) -> dict[int, list[int]]:
-    scales: dict[int, list[int]] = {}
-    for release, _ in saved.releases:
-        scales.setdefault(release.arm, []).append(release.scale)
-    return scales
+def _schedule(saved: SavedState) -> Schedule | None:
+    """What there was to release at most, if it was fixed before the first reward for how many rounds."""
+    about = saved.about
+    knobs = {"epsilon": about["epsilon"]} | ({"v": about["v"]} if about.get("v") is not None else {})
+    lost = tuple(release.scale for release, value in saved.releases if value is None)
+    rounds = about.get("rounds") if type(about.get("rounds")) is int else None
+    return schedule_of(about["algorithm"], PolicySettings(arms=about["arms"], **knobs), rounds, lost)
 
 
-def _one_reward(spent: Ledger, scales: dict[int, list[int]], delta: float) -> dict[str, Any]:
-    """What the ledger promises for one changed reward."""
-    pure = spent.epsilon_one_reward()
-    tight = max((tight_epsilon(each, delta) for each in scales.values()), default=0.0) if scales else None
-    if spent.disjoint and scales:  # a reward is in one batch, whichever that is
-        tight = max(tight_epsilon([scale], delta) for each in scales.values() for scale in set(each))
-    return {"pure": pure, "advanced": spent.epsilon_one_reward(delta), "tight": tight}
+def _at_delta(schedule: Schedule | None, delta: float, *, tight: bool) -> dict[str, Any]:
+    if schedule is None:
+        return {"advanced": None, "tight": None}
+    return {"advanced": schedule.at(delta), "tight": _tight(schedule, delta) if tight else None}
 
 
-def _entry(spent: Ledger, scales: list[int] | None, delta: float, arm: int | None = None) -> dict[str, Any]:
-    return {
-        "releases": spent.releases(arm),
-        "pure": spent.pure_epsilon(arm),
-        "advanced": spent.advanced_epsilon(delta, arm),
-        "tight": tight_epsilon(scales, delta) if scales is not None else None,
-    }
+def _tight(schedule: Schedule, delta: float) -> float | None:
+    scales = schedule.scales
+    if not scales or _sizes(scales) > MOST_SIZES:
+        return None if scales else 0.0
+    if schedule.disjoint:  # a reward is in one batch, whichever that is
+        return max((tight_epsilon([scale], delta) for scale in set(scales)), default=0.0)
+    return tight_epsilon(scales, delta)
+
+
+def _sizes(scales: Sequence[int]) -> int:
+    """How many convolutions the tight value takes: one per size of noise, or per rung of a ladder."""
+    return min(len(set(scales)), RUNGS_PER_E * (1 + math.ceil(math.log(max(scales) / min(scales)))))
+
+
+def _schedule_entry(schedule: Schedule) -> dict[str, Any]:
+    releases = None if schedule.disjoint else schedule.releases
+    return {"pulls": schedule.pulls, "releases": releases, "pure": schedule.epsilon}
+
+
+def _entry(spent: Ledger, arm: int | None = None) -> dict[str, Any]:
+    """What was released; at δ nothing is said of it, because how much it was may follow from the rewards."""
+    return {"releases": spent.releases(arm), "pure": spent.pure_epsilon(arm), "advanced": None, "tight": None}
 
 
 def _paper_bound(saved: SavedState, delta: float) -> float | None:
@@ -109,18 +157,14 @@ def _paper_bound(saved: SavedState, delta: float) -> float | None:
 def _verify(report: dict[str, Any], place: Path) -> None:
     from agentd.shell.state.reader import read_state
 
-    scales = _scales(read_state(place))
-    for entry in report["per_arm"]:
-        entry["dp_accounting"] = dp_accounting_epsilon(scales[entry["arm"]], report["delta"])
-    report["total"]["dp_accounting"] = dp_accounting_epsilon(
-        [s for each in scales.values() for s in each], report["delta"]
-    )
+    if (schedule := _schedule(read_state(place))) is None:
+        raise ConfigurationError(f"--verify: the state in {place} does not tell for how many rounds the run was to be")
+    scales = list(schedule.scales[:1] if schedule.disjoint else schedule.scales)
+    report["schedule"]["dp_accounting"] = dp_accounting_epsilon(scales, report["delta"])
 
 
 def dp_accounting_epsilon(scales: list[int], delta: float, interval: float = 1e-4) -> float:
     """The tight ε as Google's library computes it; it takes seconds to minutes."""
-    from collections import Counter
-
     from agentd.core.grid import UNIT
 
     try:
@@ -135,20 +179,27 @@ def dp_accounting_epsilon(scales: list[int], delta: float, interval: float = 1e-
 
 
 def _table(report: dict[str, Any]) -> str:
-    verified = "dp_accounting" in report["total"]
-    columns = ("releases", "pure", "advanced", "tight", *(("dp_accounting",) if verified else ()))
+    possible = report["total"]["possible"]
+    columns = ("releases", *(("possible",) if possible else ()), "pure")
     rows: list[tuple[str, ...]] = [("arm", *columns)]
     rows += [(str(entry["arm"]), *_cells(entry, columns)) for entry in report["per_arm"]]
     rows += [("all", *_cells(report["total"], columns))]
-    one = report["one_reward"]
+    one, person = report["one_reward"], report["one_person"]
     lines = [
         f"agent {report['agent']} of run {report['run']}, incarnation {report['incarnation']}, "
         f"{report['algorithm']} with nominal ε = {report['epsilon']:g}, after trial {report['trial']}",
         *_aligned(rows),
         "",
-        f"one reward: ε = {one['pure']:.4g}; at δ = {report['delta']:g}: {one['tight'] or 0.0:.4g}"
+        f"one reward: ε = {shown(one['pure'], 4)} of {report['covers']}"
         + (" (each reward is in one release only)" if report["disjoint"] else ""),
+        *_person_lines(person),
+        *_schedule_lines(report),
     ]
+    if possible:
+        lines.append(
+            f"possible: {possible} of these releases may have been made by a life whose last round was lost (a crash, "
+            "or a copy restored); they are charged, their values are not known, and they are never sent"
+        )
     if report["paper_bound"] is not None:
         lines.append(f"the paper's bound for {report['trial']} trials: {report['paper_bound']:.4g}")
     if report["refused"]:
@@ -158,20 +209,46 @@ def _table(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _person_lines(person: dict[str, Any]) -> list[str]:
+    if person["rewards"] == 1:
+        return ["a person behind r of its rewards: r times that"]
+    return [f"a person behind {person['rewards']} of its rewards: ε = {shown(person['pure'], 4)}"]
+
+
+def _schedule_lines(report: dict[str, Any]) -> list[str]:
+    schedule, delta = report["schedule"], report["delta"]
+    if schedule is None:
+        return [f"at δ = {delta:g} nothing is told: for how many rounds was not fixed before the run, or is too many"]
+    named = (("advanced", "advanced"), ("tight", "tight"), ("dp_accounting", "dp-accounting"))
+    values = ", ".join(f"{shown(schedule[key], 4)} ({name})" for key, name in named if schedule.get(key) is not None)
+    over = "" if schedule["releases"] is None else f" with {schedule['releases']} releases"
+    return [
+        f"fixed before the run, for an arm that is pulled in all {schedule['pulls']} rounds{over}: "
+        f"ε = {shown(schedule['pure'], 4)}; at δ = {delta:g}: {values}"
+    ]
+
+
 def _overview(reports: list[dict[str, Any]]) -> str:
-    rows: list[tuple[str, ...]] = [("agent", "trial", "releases", "one reward: pure ε", "advanced", "refused")]
+    rows: list[tuple[str, ...]] = [
+        ("agent", "trial", "releases", "one reward: pure ε", "at δ, by schedule", "refused"),
+    ]
     rows += [
         (
             *(str(report["agent"]), str(report["trial"]), str(report["total"]["releases"])),
-            *(f"{report['one_reward']['pure']:.4g}", f"{report['one_reward']['advanced']:.4g}", str(report["refused"])),
+            *(shown(report["one_reward"]["pure"], 4), _or_none(report["one_reward"]["advanced"])),
+            str(report["refused"]),
         )
         for report in reports
     ]
     return "\n".join(_aligned(rows))
 
 
+def _or_none(epsilon: float | None) -> str:
+    return "-" if epsilon is None else shown(epsilon, 4)
+
+
 def _cells(entry: dict[str, Any], columns: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(str(entry[name]) if name == "releases" else f"{entry[name]:.4g}" for name in columns)
+    return tuple(str(entry[name]) if isinstance(entry[name], int) else shown(entry[name], 4) for name in columns)
 
 
 def _aligned(rows: list[tuple[str, ...]]) -> list[str]:

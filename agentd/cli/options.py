@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -13,8 +12,10 @@ import click
 from agentd.core.policy.knobs import about, flag_of
 from agentd.errors import ConfigurationError
 from agentd.settings import TestbedSettings, ordered
+from agentd.untrusted import read_named
 
 F = TypeVar("F", bound=Callable[..., Any])
+LONGEST_CONFIG = 16 << 20
 Option = Callable[[Any], Any]
 """A decorator of click's."""
 
@@ -81,13 +82,27 @@ class Peers(click.ParamType):  # type: ignore[type-arg]
         return peers
 
 
+class Networks(click.ParamType):  # type: ignore[type-arg]
+    """`10.0.0.0/8,fd00::/8`; what is none is told with the other faults of the settings."""
+
+    name = "CIDR,…"
+
+    def convert(self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None) -> tuple[str, ...]:
+        return value if isinstance(value, tuple) else tuple(filter(None, str(value).split(",")))
+
+
+def joined(_ctx: click.Context, _param: click.Parameter, values: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """What a flag was given in all, where it may be repeated."""
+    return tuple(each for value in values for each in value)
+
+
 def read_config(ctx: click.Context, _param: click.Parameter, path: str | None) -> str | None:
     """Let a TOML file provide defaults: one key per long flag, dashes or underscores."""
     if path is None:
         return None
     try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as fault:
+        content = tomllib.loads(read_named(path, LONGEST_CONFIG).decode("utf-8"))
+    except (OSError, ValueError, RecursionError) as fault:  # with errors of UTF-8 and of TOML among the second
         raise ConfigurationError(f"cannot read the configuration {path}: {fault}") from None
     flags = _by_long_flag(ctx.command)
     given = {key.replace("-", "_"): value for key, value in content.items()}
@@ -131,6 +146,7 @@ _FORMS: dict[str, dict[str, Any]] = {
     "range": {"type": Range()},
     "assignments": {"type": Assignments(), "multiple": True},
     "peers": {"type": Peers(), "default": ""},
+    "networks": {"type": Networks(), "multiple": True, "callback": joined},
 }
 """How the text of a flag becomes a value, by what the field of the settings says about it."""
 

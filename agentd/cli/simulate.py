@@ -76,7 +76,7 @@ def write_run(
     """Fill the run directory; returns the summary."""
     from topology.graph_files import to_node_link
 
-    summary = summarise(scenario, outcome, wall_s)
+    summary = summarise(scenario, outcome, wall_s, simulated=True)
     directory.write_json("manifest.json", manifest(scenario, runtime))
     directory.write_json("topology.json", to_node_link(scenario.graph))
     directory.write_pulls(outcome.arm, outcome.reward)

@@ -1,6 +1,7 @@
 """One agent as a machine without I/O: choose → advance → committed → outbox → receive.
 
     intent = agent.choose()         what to pull next and what that will release; the same answer until the reward is in
+                                    (the two halves of it: agent.decide(), and agent.draw() while the pull is under way)
     turn = agent.advance(reward)    a raw grid reward goes in; it never comes out
     turn.committed()                what the turn released and its state are on disk, or nobody keeps them
     batches = turn.outbox()         what the neighbours are to hear now: one own message and the relays that are due
@@ -31,14 +32,17 @@ from agentd.core.message import (
     MAX_TRIAL,
     TRIAL,
     Batch,
+    Columns,
     Single,
     by_kind,
     unsigned,
 )
 from agentd.core.origins import Origins
 from agentd.core.policy.base import Intent, Policy, Released, Restorable, Snapshot, intend
-from agentd.core.privacy.ledger import Ledger
+from agentd.core.privacy.laplace import Noise
+from agentd.core.privacy.ledger import Ledger, Release
 from agentd.core.terms import Terms
+from agentd.core.trust.lives import Lives
 
 _NOT_SIGNED = unsigned(1)
 
@@ -46,14 +50,23 @@ _NOT_SIGNED = unsigned(1)
 class Turn:
     """A pull with its reward in: what it released, what must be on disk, and what may be sent after that."""
 
-    __slots__ = ("_agent", "_committed", "_said", "_unsent", "releases", "trial")
+    __slots__ = ("_agent", "_committed", "_said", "_unsent", "possible", "releases", "trial")
 
-    def __init__(self, agent: Agent, releases: tuple[Released, ...], said: Batch | None, committed: bool) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        releases: tuple[Released, ...],
+        said: Batch | None,
+        committed: bool,
+        possible: tuple[Release, ...] = (),
+    ) -> None:
         self._agent = agent
         self._said = self._unsent = said
         self._committed = committed
         self.trial = agent.trial
         self.releases = releases
+        self.possible = possible
+        """What may have been released by a life whose last round was lost; charged, and never sent."""
 
     @property
     def ledger(self) -> Ledger | None:
@@ -101,15 +114,24 @@ class Agent:
         policy: Policy,
         *,
         terms: Terms,
+        noise: Noise | None = None,
         incarnation: int = 0,
         trial: int = 0,
         window: int = WINDOW,
         liar: Liar | None = None,
+        lifetime: int | None = None,
+        lives: Lives | None = None,
+        neighbours: Iterable[int] = (),
         fast_path: bool = True,
     ) -> None:
+        """One agent under the terms of its run; who releases anything needs a source of noise.
+
+        `lifetime` is that of its own messages, where the terms have none. `lives` are what the environment tells;
+        without them every larger incarnation is believed. In an open run there is a place for each of `neighbours`.
+        """
         if not 0 <= own <= MAX_AGENT_ID:
             raise ValueError(f"an agent id must be in 0…{MAX_AGENT_ID}, got {own}")
-        lifetime = terms.lifetime
+        lifetime = terms.lifetime if terms.lifetime is not None else lifetime or 0
         if not (0 <= lifetime <= MAX_LIFETIME and 0 <= incarnation <= MAX_INCARNATION):
             raise ValueError(f"no frame holds a lifetime of {lifetime} and an incarnation of {incarnation}")
         self.own = own
@@ -119,8 +141,12 @@ class Agent:
         self.trial = trial
         """The last trial whose reward is in; an agent that lost its state starts from where the environment says."""
         self._own_head = np.array([[own, incarnation, 0, lifetime, lifetime]])
-        self._origins = Origins(own)
-        self._checks = Checks(terms)
+        self.lives = lives
+        if lives is not None:
+            lives.told([(own, incarnation)])
+        self.noise = noise
+        self._origins = Origins.under(terms, own, neighbours)
+        self._checks = Checks(terms, lives, fast_path=fast_path)
         self._gossip = Gossip(self._origins, window=window, fast_path=fast_path)
         self.liar = liar
         """What makes the agent lie; None: it is honest."""
@@ -142,15 +168,34 @@ class Agent:
         """What flooding repeated."""
         return self._gossip.redundant
 
-    def resume(self, trial: int, *, arm: int | None, said: Batch | None) -> None:
-        """Go on after a restart: with the arm whose pull may be under way, and saying again what was said last."""
+    def resume(
+        self, trial: int, *, arm: int | None, said: Batch | None, possible: tuple[Release, ...] | None = None
+    ) -> None:
+        """Go on after a restart: with the arm whose pull was intended, and saying again what was said last.
+
+        With what a lost round may have released (also where that is nothing) the turn is to be committed first.
+        """
         self.trial = trial
         self._arm = arm
         self._again = said
-        self.turn = Turn(self, (), None, True)
+        self.turn = Turn(self, (), None, possible is None, possible or ())
 
     def choose(self) -> Intent:
-        """The next pull, and what it will release."""
+        """The next pull, what it will release, and the noise for that."""
+        intent = self.decide()
+        self.draw()
+        return intent
+
+    def draw(self) -> None:
+        """Draw the noise that the next pull calls for, once: how long it takes must not show after the reward is in."""
+        intent = self.decide()
+        if intent.noise is not None and not intent.noise.is_drawn:
+            if self.noise is None:
+                raise ValueError(f"agent {self.own} is to release something and has no source of noise")
+            intent.noise.draw(self.noise)
+
+    def decide(self) -> Intent:
+        """The next pull, and what it will release; its noise is to be drawn before the reward is known."""
         if self._intent is None:
             if not self.turn._committed:
                 raise self.turn.too_soon("chosen")
@@ -166,14 +211,33 @@ class Agent:
             raise ValueError("a reward without a pull: call choose() first")
         if not 0 <= reward <= UNIT:
             raise ValueError(f"a reward must be a grid integer in 0…{UNIT}, got {reward}")
+        if intent.noise is not None and not intent.noise.is_drawn:
+            raise RuntimeError(f"noise is drawn before the reward is known: call draw() for trial {intent.trial} first")
         self.trial = intent.trial
         told = self.liar.tell(reward) if self.liar else reward
-        released = self.policy.observe(intent, reward, told)
+        released = self._observed(intent, reward, told)
         self._intent = self._arm = None
         said = self.policy.body() if self.lifetime else None
         message = None if said is None else self._own_message(*said)
         self.turn = turn = Turn(self, () if released is None else (released,), message, False)
         return turn
+
+    def _observed(self, intent: Intent, reward: int, told: int) -> Released | None:
+        """Let the policy see the reward; what it releases must be what was intended, with the noise drawn for that."""
+        ledger = self.policy.ledger
+        before = ledger.releases() if ledger is not None else 0
+        released = self.policy.observe(intent, reward, told)
+        made = (ledger.releases() if ledger is not None else 0) - before
+        if (
+            (None if released is None else released.release) != intent.release
+            or made != (released is not None)
+            or (intent.noise is not None and not intent.noise.is_used)
+        ):
+            raise RuntimeError(
+                f"trial {intent.trial} was to release {intent.release}, with noise drawn before the reward; the policy "
+                f"released {released and released.release}, charged {made}, or used other noise"
+            )
+        return released
 
     def _own_message(self, kind: Kind, body: list[int]) -> Batch:
         kind.require_released(body)
@@ -190,16 +254,22 @@ class Agent:
         return by_kind([*own, *relays])
 
     def receive(self, batches: Iterable[Batch], latest_trial: int = MAX_TRIAL) -> None:
-        """Take in what neighbours said; no honest origin is past `latest_trial`."""
+        """Take in what neighbours said; nothing that has come so far by now can be past `latest_trial`."""
+        if self.lives is not None and self.lives.changed:
+            self._checks.lives_changed()
+            self._forget(self._gossip.renew(self.lives.take()))
         for batch in by_kind(batches):
             for portion in batch.portions(MAX_TURNS):
                 self._take_in(self._checks.judge_heads(portion, latest_trial))
 
     def _take_in(self, batch: Batch) -> None:
         fresh, rows, renewed = self._gossip.hear(batch, self._checks)
-        if len(renewed):
-            self.policy.forget(renewed, self._checks.forget(renewed))
+        self._forget(renewed)
         news, honest = self._checks.continues(fresh, rows)
         self.heard += len(honest)
         if len(news.batch):
             self.policy.learn(news)
+
+    def _forget(self, renewed: Columns) -> None:
+        if len(renewed):
+            self.policy.forget(renewed, self._checks.forget(renewed))

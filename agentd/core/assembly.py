@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from agentd.core.agent import Agent
 from agentd.core.chance import Purpose, stream
+from agentd.core.gossip import WINDOW
 from agentd.core.lies import Attack, Liar
 from agentd.core.policy import Policy, PolicySettings, make_policy
 from agentd.core.policy.coins import Coins
 from agentd.core.privacy.laplace import Noise
 from agentd.core.saved_state import SavedState, resume
 from agentd.core.terms import Terms
+from agentd.core.trust.lives import Lives
 
 
 def assemble(
@@ -21,17 +25,35 @@ def assemble(
     noise: Noise,
     coins: Coins | None = None,
     liar: Liar | None = None,
-    incarnation: int = 0,
+    incarnation: int | None = None,
     trial: int = 0,
     saved: SavedState | None = None,
+    lifetime: int | None = None,
+    lives: Lives | None = None,
+    neighbours: Iterable[int] = (),
+    window: int = WINDOW,
 ) -> Agent:
     """An agent that runs an algorithm, or a policy that is ready, and goes on after so many trials.
 
-    With the state it saved it goes on where it was; without, under the incarnation it is given.
+    With the state it saved it goes on where it was, under the incarnation of that state or a newer one it is given.
+    `Agent` says what the last four are for.
     """
-    ready = make_policy(algorithm, settings, own, noise, coins) if isinstance(algorithm, str) else algorithm
-    life = incarnation if saved is None else saved.incarnation
-    agent = Agent(own, ready, terms=terms, incarnation=life, trial=trial, liar=liar)
+    ready = make_policy(algorithm, settings, own, coins) if isinstance(algorithm, str) else algorithm
+    if incarnation is None:
+        incarnation = saved.incarnation if saved is not None else 0
+    agent = Agent(
+        own,
+        ready,
+        terms=terms,
+        noise=noise,
+        incarnation=incarnation,
+        trial=trial,
+        liar=liar,
+        lifetime=lifetime,
+        lives=lives,
+        neighbours=neighbours,
+        window=window,
+    )
     if saved is not None:
         resume(agent, saved, trial, noise)
     return agent

@@ -24,6 +24,8 @@ MAX_LIFETIME = (1 << 16) - 1
 MAX_ARMS = 1024
 MAX_INCARNATION = (1 << 53) - 1
 SIGNATURE_BYTES = 64
+TOKEN_BYTES = 16
+"""Of the secret that holds an agent's seat at the environment."""
 
 Columns = NDArray[np.int64]
 
@@ -202,6 +204,12 @@ class Batch:
         signature = self.signature.take(which, axis=0) if self.signature.shape[1] else unsigned(len(which))
         body = self.body[which] if self._packed is None else self._packed.take(which)
         return Batch(self.kind, head, body, signature, sound=self.sound)
+
+    def numbered(self, sequel: Sequel) -> Batch:
+        """The same messages, known to be this round."""
+        batch = Batch(self.kind, self.head, self.packed, self.signature, sound=self.sound)
+        batch.sequel, batch.newest = sequel, self.newest
+        return batch
 
     def portions(self, most: int) -> list[Batch]:
         """The batch itself, or several of at most so many rows each."""

@@ -2,15 +2,23 @@
 
 Everything an agent remembers per origin (rings, newest bodies, contributions) lives in arrays indexed by these rows,
 so that a whole batch is looked up with one indexing operation.
+
+Where the run is closed there is a place for everybody who takes part, and nobody else gets here. In an open run nobody
+knows who takes part: the places of neighbours are kept for them, but an agent further away that is heard late may find
+that invented names have taken the rest. That cannot be refused without knowing who takes part.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 
 from agentd.core.message import MAX_AGENT_ID, Columns
+from agentd.core.terms import Terms
 
 MAX_ORIGINS = 4096
+"""In an open run."""
 ABSENT = -1
 """The row of an origin that there is no room for."""
 OWN = -2
@@ -20,12 +28,21 @@ OWN = -2
 class Origins:
     """The rows of the origins one agent has heard of."""
 
-    def __init__(self, own: int, limit: int = MAX_ORIGINS) -> None:
+    def __init__(self, own: int, limit: int = MAX_ORIGINS, *, neighbours: Iterable[int] = ()) -> None:
         self.own = own
-        self._limit = limit
+        self._expected = set(neighbours) - {own}
+        """Neighbours that were not heard of yet; there is a place for each."""
+        self._limit = max(limit, len(self._expected))
         self._row_of = np.full(max(64, own + 1), ABSENT, dtype=np.int64)
         self._row_of[own] = OWN
         self._count = 0
+
+    @classmethod
+    def under(cls, terms: Terms, own: int, neighbours: Iterable[int] = ()) -> Origins:
+        """Room for all who take part, or where nobody knows them for the neighbours and some others."""
+        if not terms.closed:
+            return cls(own, neighbours=neighbours)
+        return cls(own, sum(1 for _ in terms.ids()))
 
     def __len__(self) -> int:
         return self._count
@@ -48,11 +65,19 @@ class Origins:
         rows = self.known_rows(origins)
         if self._count < self._limit and (rows == ABSENT).any():
             # Not np.unique, which loads numpy.ma: two megabytes in every agent.
-            for origin in sorted(set(origins[rows == ABSENT].tolist()))[: self._limit - self._count]:
-                self._row_of[origin] = self._count
-                self._count += 1
+            self._admit(sorted(set(origins[rows == ABSENT].tolist())))
             rows = self._row_of[origins]
         return rows
+
+    def _admit(self, newcomers: Sequence[int]) -> None:
+        """Give places to neighbours, and to as many others as leave room for the neighbours that are still to come."""
+        heard = self._expected.intersection(newcomers)
+        room = max(0, self._limit - self._count - len(self._expected))
+        strangers = [origin for origin in newcomers if origin not in heard][:room]
+        self._expected -= heard
+        for origin in sorted([*heard, *strangers]):
+            self._row_of[origin] = self._count
+            self._count += 1
 
 
 def grown(array: Columns, size: int, fill: int = 0) -> Columns:

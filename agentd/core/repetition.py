@@ -6,13 +6,15 @@ Theory of operation of the fast path
 In lockstep an agent hears, round after round, the same neighbours say the same things of the same origins, with every
 trial one higher; only bodies differ. A machine full of agents spends most of its time on that. So each stage, on the
 way from bytes to what a policy learns, recognises a round that repeats the one before and leaves out what it has worked
-out already. There are four, and each stands by itself:
+out already. There are five, and each stands by itself:
 
     bytes     `wire.expectation`   There is one way to write a frame. If a part is as long and begins as the frame must
                                    that continues its sender's last one, it is that one: nothing is decoded.
     heads     `wire.layout`        If the heads of a round are, byte for byte, those before with every trial one higher,
                                    they are in range because those before were, and their columns are the old ones plus
                                    one trial.
+    verdict   `core.checks`        Heads that passed do so one trial later, unless they have come too soon by now: only
+                                   their largest trial is looked at.
     outcome   here, for `gossip`   What gossip makes of a round depends on the heads of its copies and on what the ring
                                    holds in their cells. If the heads repeat, and each cell holds, measured from its
                                    copy's trial, what the cell held then, then the same copies win, the same of them
@@ -23,18 +25,20 @@ out already. There are four, and each stands by itself:
 How one stage tells the next: by a value, a `Sequel` (number, repeats) that a batch carries. Whoever reads or takes in a
 round gives it a number that no other round of this process has. A reader that recognised its heads says which number
 they repeat; a `Repetition` knows the number of the heads it was made of, and if they agree, it need not compare heads
-itself. (Batches without a sequel, as in memory, are compared head by head.) Gossip in turn numbers the winners that it
-shows to the judge, and the history that took in the winners before knows by their number whether these repeat them.
+itself. (Batches without a sequel, as in memory, are compared head by head when they are judged, and get one.) Gossip in
+turn numbers the winners that it shows to the judge, and the history that took in the winners before knows by their
+number whether these repeat them.
 
-Why it is right. A sequel is only ever made by the reader or by gossip, from what they compared; nothing that a peer
-sends becomes a number. It goes with one `Batch` as a whole: rows taken out of it, copies joined to it and batches aged
-have none. And a number says nothing about bodies: each body is unpacked and judged in every round.
+Why it is right. A sequel is only ever made by the reader, the judge of heads or gossip, from what they compared;
+nothing that a peer sends becomes a number. It goes with one `Batch` as a whole: rows taken out of it, copies joined to
+it and batches aged have none. And a number says nothing about bodies: each body is unpacked and judged in every round.
 
 What falls back, each time without a trace: another sender, order, length or kind of frame (bytes); a head that differs
-anywhere, a trial past the last (heads); a new origin, incarnation or life, a trial outside the window, a cell that
-holds something else because a copy came early, late or twice, or a body that the judge refuses (outcome); winners of
-which some are not new, a round of the same kind in between, an origin that is forgotten (history). The long way then
-does the whole work, and its outcome is what the next round may repeat.
+anywhere, a trial past the last (heads); a trial that is not due, a life that the environment told of (verdict); a new
+origin, incarnation or life, a cell that holds something else because a copy came early, late or twice, or a body that
+the judge refuses (outcome); winners of which some are not new, a round of the same kind in between, an origin that is
+forgotten (history). The long way then does the whole work, and its outcome is what the next round may repeat; unless
+some copy came so late that a newer trial had its cell, for what becomes of that one depends on more than the ring.
 
 The fast path can be turned off, with `fast_path=False` for an agent (or its gossip) and for a link (or its reader of
 heads); nothing else changes, which the property tests check by running both ways.
@@ -47,7 +51,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agentd.core.message import HEAD_WIDTH, LIFE, ONE_TRIAL_LATER, TRIAL, Batch, Columns, taken
+from agentd.core.message import HEAD_WIDTH, LIFE, ONE_TRIAL_LATER, Batch, Columns, taken
 from agentd.core.origins import OWN
 from agentd.core.sequel import Sequel, follows
 
@@ -73,6 +77,8 @@ class RoundOutcome(NamedTuple):
     """What closes the winners' cells."""
     fresh: NDArray[np.bool_]
     """Which winners' keys were never seen before."""
+    outrun: int
+    """How many copies' cells hold a newer trial: those of the agent's own echoes, and of latecomers."""
 
 
 class Repetition:
@@ -99,8 +105,6 @@ class Repetition:
             self._work_out()
         self._head = batch.head
         self._number = batch.sequel.number if batch.sequel is not None else 0
-        self.oldest += 1
-        self.newest += 1
         self.best_head = self.best_head + ONE_TRIAL_LATER
         self.relayed_head = self.relayed_head + ONE_TRIAL_LATER
         return True
@@ -110,8 +114,7 @@ class Repetition:
 
     def _work_out(self) -> None:
         best_head = taken(self._head, self.best)
-        trials, outcome = self._head[:, TRIAL], self._outcome
-        self.oldest, self.newest = int(trials.min()), int(trials.max())
+        outcome = self._outcome
         self.own = int(np.count_nonzero(self.rows == OWN))
         """Copies that are echoes of what the agent itself said."""
         self.rows = self.rows[self.best]

@@ -1,20 +1,36 @@
 """What an agent finds again after a crash, as a value; where it is saved is the shell's business.
 
 What the others said is not saved: they say it again.
+
+State may be old. The environment counts the trials that were pulled in an agent's name, and this is all there is to
+judge a state by. If it has counted as many as the state holds, nothing happened since. If it has counted one more, that
+pull was lost in a crash, or a newer state exists whose last round was sent and this is a copy from before: nobody can
+tell. Then the trial is over, what it may have released is charged and never released again (`Restorable.discard`), and
+the agent goes on under a new incarnation, because others may hold what the newer state said under the old one. If it
+has counted more than that, or less, the state is not to be used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from agentd.core.agent import Agent
 from agentd.core.message import LIFE, LIFETIME, Batch
-from agentd.core.policy.base import Released, Restorable, Snapshot
+from agentd.core.policy.base import Restorable, Snapshot
 from agentd.core.privacy.laplace import Noise
+from agentd.core.privacy.ledger import Ledger, Release
+
+
+class Charged(NamedTuple):
+    """A release that the ledger holds."""
+
+    release: Release
+    value: int | None
+    """What left; None: it may have been made by a life whose last round was lost, and is never sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +40,11 @@ class SavedState:
     about: Mapping[str, Any]
     """Whose it is: agent, run, algorithm and what else must agree."""
     trial: int
-    """The last trial whose reward is in."""
+    """The last trial that is over."""
     policy: Snapshot
     said: Batch | None
     """The newest own message."""
-    releases: tuple[Released, ...]
+    releases: tuple[Charged, ...]
     refused: int
     """Releases that the budget did not admit."""
     intent: tuple[int, int] | None
@@ -36,21 +52,17 @@ class SavedState:
 
     @property
     def incarnation(self) -> int:
-        """Under which the agent goes on."""
+        """The last one that the agent lived under."""
         return int(self.about["incarnation"])
 
-    def next_arm(self, counted: int) -> int | None:
-        """The arm of the pull that may be under way, where the environment has counted so many trials.
+    def in_doubt(self, counted: int) -> bool:
+        """Whether a round may have been sent that this state knows nothing of; one trial at most."""
+        return counted == self.trial + 1
 
-        None: there is none, or it was lost with the machine while the environment counted it.
-        """
-        if self.intent is None or not self.trial <= counted <= self.intent[0]:
-            return None
-        return self.intent[1]
-
-    def last_trial(self, counted: int) -> int:
-        """The last trial that is over: ours, or one more that was pulled and lost. Its number is never used again."""
-        return self.trial if self.next_arm(counted) is not None else max(self.trial, counted)
+    @property
+    def intended_arm(self) -> int | None:
+        """The arm of the trial that comes after those that are over; None: it was not chosen yet, or that was lost."""
+        return self.intent[1] if self.intent is not None and self.intent[0] == self.trial + 1 else None
 
 
 def resume(agent: Agent, saved: SavedState, counted: int, noise: Noise) -> None:
@@ -61,12 +73,33 @@ def resume(agent: Agent, saved: SavedState, counted: int, noise: Noise) -> None:
     policy = agent.policy
     if not isinstance(policy, Restorable) or policy.ledger is None:
         raise ValueError("this algorithm keeps no state")
+    if not saved.trial <= counted <= saved.trial + 1:
+        raise ValueError(f"a state of trial {saved.trial} does not go on after {counted} trials")
     policy.restore(saved.policy)
     for release, _ in saved.releases:
-        policy.ledger.take_back(release)
-        noise.draw(release.arm, release.scale)
-    said = _alive(saved.said, agent.lifetime)
-    agent.resume(saved.last_trial(counted), arm=saved.next_arm(counted), said=said)
+        _charge(policy.ledger, release, noise)
+    if saved.in_doubt(counted):
+        _go_on_in_doubt(agent, policy, saved, noise)
+        return
+    said = _alive(saved.said, agent.lifetime) if agent.incarnation == saved.incarnation else None
+    agent.resume(counted, arm=saved.intended_arm, said=said)
+
+
+def _go_on_in_doubt(agent: Agent, policy: Restorable, saved: SavedState, noise: Noise) -> None:
+    """Skip the trial, charge what it may have released, say nothing that was said before."""
+    if agent.incarnation <= saved.incarnation:
+        raise ValueError(f"after a lost round incarnation {saved.incarnation} is over")
+    trial = saved.trial + 1
+    possible = policy.discard(saved.intended_arm, trial)
+    assert policy.ledger is not None  # noqa: S101 - the caller has asked
+    for release in possible:
+        _charge(policy.ledger, release, noise)
+    agent.resume(trial, arm=None, said=None, possible=possible)
+
+
+def _charge(ledger: Ledger, release: Release, noise: Noise) -> None:
+    ledger.take_back(release)
+    noise.draw(release.arm, release.scale)
 
 
 def _alive(said: Batch | None, lifetime: int) -> Batch | None:

@@ -7,7 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentd.core.message import MAX_TRIAL, TOKEN_BYTES
+from agentd.core.trust.blame import Blame, Why
+from agentd.core.upwards import at_least
 from agentd.environment.shared_bandit import Seat, SharedBandit
+from agentd.run.blamed import Blamed, blamed_by
 from agentd.run.regret import RegretLedger
 from agentd.run.status import AgentStatus, Status
 from agentd.wire.environment_messages import MAX_COUNT, MICRO, Report, write_fields
@@ -45,22 +49,31 @@ def status_of(bandit: SharedBandit, tallies: Tallies, *, address: str, pulls_per
         address=address,
         arms=bandit.terms.arms.count,
         rounds=bandit.terms.rounds,
-        agents=tuple(_agent_status(agent, bandit.seats.get(agent), now_s) for agent in bandit.rows),
+        agents=_agents_of(bandit, now_s),
         group_regret=bandit.group_regret,
         pulls=bandit.pulls,
         pulls_per_s=round(pulls_per_s, 1),
         refused=dict(sorted(tallies.refused.items())),
         malformed=dict(sorted(tallies.malformed.items())),
         unanswerable=tallies.unanswerable,
+        left_open=bandit.terms.agreed.left_open(),
         done=bandit.all_done,
     )
 
 
+def blamed_in(reports: Iterable[Report], agents: Iterable[int]) -> dict[int, Blamed]:
+    """Who is blamed for what, and who says so."""
+    return blamed_by(((report.agent, report.blames) for report in reports), set(agents))
+
+
 def epsilon_of(report: Report | None) -> float | None:
-    """The privacy that an agent has spent; None where it has no bound or said nothing."""
-    if report is None or report.epsilon_micro == MAX_COUNT:
-        return None
-    return report.epsilon_micro / MICRO
+    """The privacy that an agent has spent, rounded up; None where it has no bound or said nothing."""
+    return None if report is None else in_units(report.epsilon_micro)
+
+
+def in_units(epsilon_micro: int) -> float | None:
+    """An ε that was reported in millionths, rounded up; None where it has no bound."""
+    return None if epsilon_micro == MAX_COUNT else at_least(epsilon_micro, MICRO)
 
 
 def report_to_json(report: Report) -> dict[str, Any]:
@@ -74,6 +87,9 @@ def report_to_json(report: Report) -> dict[str, Any]:
         "epsilon": epsilon_of(report),
         "epsilon_micro": report.epsilon_micro,
         "done": report.done,
+        "returns": report.returns,
+        "round": report.round,
+        "blames": [list(map(int, blame)) for blame in report.blames],
     }
 
 
@@ -82,12 +98,16 @@ def report_from_json(data: Mapping[str, Any]) -> Report:
     try:
         report = Report(
             data["agent"],
+            bytes(TOKEN_BYTES),
             data["trial"],
             data["messages"],
             data["bytes"],
             tuple(data["dropped"].items()),
             data["epsilon_micro"],
             data["done"],
+            data.get("returns", 0),  # what was written before there were any
+            data.get("round", 0),
+            tuple(Blame(neighbour, Why(why), times) for neighbour, why, times in data.get("blames", ())),
         )
     except (KeyError, TypeError, AttributeError) as fault:
         raise ValueError(f"it holds a report without {fault}") from None
@@ -103,7 +123,15 @@ def dropped_in_all(reports: Iterable[Report]) -> dict[str, int]:
     return dict(sorted(total.items()))
 
 
-def _agent_status(agent: int, seat: Seat | None, now_s: float) -> AgentStatus:
+def _agents_of(bandit: SharedBandit, now_s: float) -> tuple[AgentStatus, ...]:
+    rows, seats = bandit.rows, bandit.seats
+    blaming = (seat.report for seat in seats.values() if seat.report is not None and seat.report.blames)
+    blamed = blamed_in(blaming, rows)
+    last = bandit.terms.rounds or MAX_TRIAL
+    return tuple(_agent_status(agent, seats.get(agent), now_s, last, blamed.get(agent, {})) for agent in rows)
+
+
+def _agent_status(agent: int, seat: Seat | None, now_s: float, last: int, blamed: Blamed) -> AgentStatus:
     report = seat.report if seat is not None else None
     ledger: RegretLedger | None = seat.ledger if seat is not None else None
     seen_s = seat.seen_s if seat is not None else None
@@ -114,7 +142,9 @@ def _agent_status(agent: int, seat: Seat | None, now_s: float) -> AgentStatus:
         messages=report.messages if report is not None else 0,
         bytes=report.bytes if report is not None else 0,
         dropped=sum(count for _, count in report.dropped) if report is not None else 0,
-        epsilon=epsilon_of(report),
+        epsilon=in_units(seat.spent.largest) if seat is not None and report is not None else None,
         done=report.done if report is not None else False,
         last_seen_s_ago=round(now_s - seen_s, 3) if seen_s is not None else None,
+        round=min(seat.reached, last) if seat is not None else 0,
+        blamed=blamed,
     )

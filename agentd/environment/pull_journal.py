@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from agentd.environment.shared_bandit import Counted, SharedBandit
 from agentd.errors import AgentdError, ConfigurationError
+from agentd.files import open_own
 from agentd.wire.frame import RUN_BYTES
 
 NAME = "pulls.journal"
@@ -38,8 +39,14 @@ _COLUMNS = np.dtype([("agent", "<u4"), ("trial", "<u4"), ("arm", "<u2"), ("check
 # Any weights will do that keep one changed field from going unnoticed: a weighted sum modulo the largest 16-bit prime.
 _WEIGHTS = (40_503, 30_011, 52_711, 10_007)
 _PRIME = 65_521
+_SPARE = 1 << 20
+"""Bytes that a machine which lost power may have left at the end, of room that was never used."""
 
 Records = NDArray[np.void]
+
+
+class InUse(ConfigurationError):
+    """Another service has the run directory."""
 
 
 class PullJournal:
@@ -53,19 +60,23 @@ class PullJournal:
     def open(cls, directory: Path) -> PullJournal:
         """Open the journal of a run directory, making an empty one if there is none, and lock it."""
         path = directory / NAME
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        descriptor = open_own(path, os.O_RDWR | os.O_APPEND)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
-            raise ConfigurationError(
+            raise InUse(
                 f"another environment service is using {directory}; stop it or name another --run-dir"
             ) from None
         return cls(path, descriptor)
 
+    def flush(self) -> None:
+        """Put everything on the disk."""
+        os.fsync(self._descriptor)
+
     def close(self) -> None:
         """Put everything on the disk and let go of the lock."""
-        os.fsync(self._descriptor)
+        self.flush()
         os.close(self._descriptor)
 
     @property
@@ -89,7 +100,7 @@ class PullJournal:
         content = self._content()
         if len(content) < _HEADER.size or content[: _HEADER.size] != _HEADER.pack(_MAGIC, _VERSION, _RECORD.size, run):
             raise self.damaged("it is not the journal of this run")
-        whole = _whole_bytes(content)
+        whole = whole_bytes(content, _HEADER.size, _RECORD.size)
         if torn := len(content) - whole:
             os.ftruncate(self._descriptor, whole)
         records = np.frombuffer(
@@ -105,20 +116,22 @@ class PullJournal:
         return ConfigurationError(f"{self.path} is damaged: {why}; restore it or name another --run-dir")
 
     def _content(self) -> bytes:
-        with self.path.open("rb") as file:
-            return file.read()
+        return read_whole(self._descriptor)
 
     def _write(self, data: bytes) -> None:
-        """Append, to the last byte; a disk that is full ends the service before a reply could leave."""
-        try:
-            while data:
-                data = data[os.write(self._descriptor, data) :]
-        except OSError as fault:
-            raise AgentdError(f"cannot append to {self.path}: {fault.strerror}; make room and start again") from None
+        append_all(self._descriptor, self.path, data)
+
+
+def longest_journal(pulls: int) -> int:
+    """Bytes of the journal of a run with so many pulls."""
+    return _HEADER.size + _RECORD.size * pulls
 
 
 def replay(journal: PullJournal, bandit: SharedBandit) -> int:
     """Give the bandit all pulls of its journal; returns how many bytes of a torn record were cut off."""
+    members, rounds = bandit.terms.agents, bandit.terms.rounds
+    if members is not None and rounds is not None and journal.size > longest_journal(members * rounds) + _SPARE:
+        raise journal.damaged(f"it is longer than {members} agents can have made it in {rounds} rounds")
     records, torn = journal.read(bandit.terms.run)
     order = np.argsort(records["agent"], kind="stable")
     agents, starts = np.unique(records["agent"][order], return_index=True)
@@ -133,11 +146,27 @@ def replay(journal: PullJournal, bandit: SharedBandit) -> int:
     return torn
 
 
-def _whole_bytes(content: bytes) -> int:
-    """Where the last whole record ends; records of zeros at the end are room for pulls that never came."""
-    end = len(content) - (len(content) - _HEADER.size) % _RECORD.size
-    while end > _HEADER.size and not any(content[end - _RECORD.size : end]):
-        end -= _RECORD.size
+def append_all(descriptor: int, path: Path, data: bytes) -> None:
+    """Append, to the last byte; a disk that is full ends the service before a reply could leave."""
+    try:
+        while data:
+            data = data[os.write(descriptor, data) :]
+    except OSError as fault:
+        raise AgentdError(f"cannot append to {path}: {fault.strerror}; make room and start again") from None
+
+
+def read_whole(descriptor: int) -> bytes:
+    """Everything, from the file that is open, whatever has its name by now."""
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        file.seek(0)
+        return file.read()
+
+
+def whole_bytes(content: bytes, header: int, record: int) -> int:
+    """Where the last whole record ends; records of zeros at the end are room for what never came."""
+    end = len(content) - (len(content) - header) % record
+    while end > header and not any(content[end - record : end]):
+        end -= record
     return end
 
 

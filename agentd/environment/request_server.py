@@ -7,19 +7,31 @@ write, then send all replies. So a pull whose reply left is on disk, whatever ha
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+from agentd.environment.hello_limit import HelloLimit
 from agentd.environment.live_status import Speed, Tallies, status_of
 from agentd.environment.log_throttle import LogThrottle
-from agentd.environment.router import Router
 from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import Store
 from agentd.errors import PeerError
 from agentd.run.status import Status
 from agentd.shell.json_log import Log
 from agentd.wire.codec import decode_environment, encode_environment
-from agentd.wire.environment_messages import Hello, Ping, Pull, Refusal, Refused, Reply, Report, Request
+from agentd.wire.environment_messages import (
+    Hello,
+    Ping,
+    Pull,
+    Refusal,
+    Refused,
+    Release,
+    Reply,
+    Report,
+    Request,
+    Welcome,
+)
 from agentd.wire.frame import VERSION, Reason
 
 STATUS_EVERY_S = 1.0
@@ -36,35 +48,70 @@ class RunEnding:
     """Since the service started; a run that was taken up again is older."""
 
 
+class Carrier(Protocol):
+    """What brings requests and takes replies: `Router` over sockets."""
+
+    address: str
+
+    @property
+    def refused_connections(self) -> int:
+        """Of addresses that are not admitted."""
+        ...
+
+    async def ready(self, timeout_s: float | None) -> None:
+        """Come back when a message waits or the time is over."""
+        ...
+
+    def waiting(self) -> list[list[bytes]]:
+        """All that has come: who sent it, and its parts."""
+        ...
+
+    def send(self, connection: bytes, data: bytes) -> bool:
+        """Send a reply; whether that was possible."""
+        ...
+
+
 class RequestServer:
     """Carries requests to the bandit and its replies back."""
 
-    def __init__(self, bandit: SharedBandit, router: Router, store: Store | None, log: Log) -> None:
+    def __init__(
+        self,
+        bandit: SharedBandit,
+        router: Carrier,
+        store: Store | None,
+        log: Log,
+        now_s: Callable[[], float] | None = None,
+    ) -> None:
         self.bandit = bandit
+        self._now_s = now_s or time.monotonic
         self.tallies = Tallies()
         self._router = router
         self._store = store
         self._log = log
         self._throttle = LogThrottle()
-        self._started_s = time.monotonic()
+        self._hellos = HelloLimit()
+        self._started_s = self._now_s()
         self._speed = Speed(bandit.pulls, self._started_s)
         self._changed = False
         self._status_due_s = self._started_s
-        self._saved_done: dict[int, Report] = {}
+        self._saved_done: set[int] = set()
+        """Who is done, as reports.json says; what else their reports say is written with the next status."""
         self._unsaved_done = False
 
     async def serve(self, until_done: bool) -> None:
         """Answer requests; returns when all agents are done, if asked to, else never."""
         while not (until_done and self.bandit.all_done):
-            await self._router.ready(max(0.0, self._status_due_s - time.monotonic()) if self._changed else None)
+            await self._router.ready(max(0.0, self._status_due_s - self._now_s()) if self._changed else None)
             self.answer_waiting()
             self._write_status_if_due()
 
     def announce(self) -> str:
         """Say in the log and in status.json that requests are taken; returns the address."""
         terms, address = self.bandit.terms, self._router.address
-        self._log.info("listening", address=address, run=terms.run.hex(), arms=terms.arms.count, agents=terms.agents)
-        self._write_status(time.monotonic())
+        left_open = terms.agreed.left_open()
+        about = {"run": terms.run.hex(), "arms": terms.arms.count, "agents": terms.agents}
+        self._log.info("listening", address=address, **about, **({"cannot_refuse": left_open} if left_open else {}))
+        self._write_status(self._now_s())
         return address
 
     def answer_waiting(self) -> int:
@@ -72,8 +119,9 @@ class RequestServer:
         messages = self._router.waiting()
         if not messages:
             return 0
-        now_s = time.monotonic()
-        replies = [(parts[0], encode_environment(self._reply(parts, now_s))) for parts in messages]
+        now_s = self._now_s()
+        decided = [(parts[0], self._reply(parts, now_s)) for parts in messages]
+        replies = [(connection, encode_environment(reply)) for connection, reply in decided if reply is not None]
         self._save()
         for connection, data in replies:
             if not self._router.send(connection, data):
@@ -85,14 +133,15 @@ class RequestServer:
         """Write everything down and say goodbye."""
         self._log.info("ending", pulls=self.bandit.pulls)
         self.answer_waiting()
-        status = self._write_status(time.monotonic())
-        wall_s = time.monotonic() - self._started_s
+        status = self._write_status(self._now_s())
+        wall_s = self._now_s() - self._started_s
         if self._store is not None:
             self._write_results(self._store)
         self._log.info("ended", pulls=self.bandit.pulls, group_regret=status.group_regret, wall_s=round(wall_s, 3))
         return RunEnding(self.bandit, status, wall_s)
 
-    def _reply(self, parts: list[bytes], now_s: float) -> Reply:
+    def _reply(self, parts: list[bytes], now_s: float) -> Reply | None:
+        """The reply to one request; None: it is not answered, because its agent asks the same all the time."""
         try:
             request = _read(parts)
         except PeerError as fault:
@@ -100,37 +149,51 @@ class RequestServer:
             code = Refusal.VERSION if fault.reason == Reason.VERSION else Refusal.MALFORMED
             self._complain(f"malformed {fault.reason}", now_s)
             return Refused(code, f"not a request of protocol version {VERSION}: {fault}")
-        reply = self.bandit.answer(parts[0], request, now_s)
+        if type(request) is Hello and self._is_said_too_often(request, now_s):
+            return None
+        reply = self.bandit.answer(request, now_s)
         if type(reply) is Refused:
             self.tallies.refused[reply.code.name.lower()] += 1
             self._complain(reply.code.name.lower(), now_s, text=reply.text)
         elif type(request) is Report:
-            self._unsaved_done |= request.done and self._saved_done.get(request.agent) != request
-        elif type(request) is Hello:
-            self._greet(request, now_s)
+            self._unsaved_done |= request.done and request.agent not in self._saved_done
+        elif type(reply) is Welcome and type(request) is Hello:
+            self._greet(request, reply, now_s)
+        elif type(request) is Release:
+            self._log.warning("seat released by the operator", agent=request.agent)
         return reply
+
+    def _is_said_too_often(self, hello: Hello, now_s: float) -> bool:
+        if not self.bandit.seating.holds(hello.agent, hello.token) or self._hellos.allows(hello.agent, now_s):
+            return False
+        self.tallies.refused["hello_too_often"] += 1
+        self._complain("hello_too_often", now_s, agent=hello.agent)
+        return True
 
     def _save(self) -> None:
         """Put on disk what must be there before the replies leave."""
-        fresh = self.bandit.take_fresh()
+        fresh, seated = self.bandit.take_fresh(), self.bandit.seating.take_fresh()
         if self._store is None:
             return
         self._store.record(fresh)
+        if seated:
+            self._store.record_seats(seated)
         if self._unsaved_done:
             self._write_reports(self._store)
 
     def _write_reports(self, store: Store) -> None:
-        reports = {agent: seat.report for agent, seat in self.bandit.seats.items() if seat.report is not None}
-        store.write_reports(reports.values())
-        self._saved_done = {agent: report for agent, report in reports.items() if report.done}
+        store.write_reports(self.bandit.seats.values())
+        self._saved_done = {agent for agent, seat in self.bandit.seats.items() if seat.done}
         self._unsaved_done = False
 
     def _write_status_if_due(self) -> None:
-        now_s = time.monotonic()
+        now_s = self._now_s()
         if self._changed and now_s >= self._status_due_s:
             self._write_status(now_s)
 
     def _write_status(self, now_s: float) -> Status:
+        if self._router.refused_connections:
+            self.tallies.refused["connections"] = self._router.refused_connections
         spent_before_s = time.process_time()  # not the clock: on a busy machine that would mean hardly ever writing
         status = status_of(
             self.bandit,
@@ -157,10 +220,9 @@ class RequestServer:
         if (times := self._throttle.due(reason, now_s)) is not None:
             self._log.warning("refused", reason=reason, times=times, **about)
 
-    def _greet(self, hello: Hello, now_s: float) -> None:
+    def _greet(self, hello: Hello, welcome: Welcome, now_s: float) -> None:
         if self._throttle.due(f"hello {hello.agent}", now_s) is not None:
-            next_trial = self.bandit.seats[hello.agent].next_trial
-            self._log.info("hello", agent=hello.agent, incarnation=hello.incarnation, next_trial=next_trial)
+            self._log.info("hello", agent=hello.agent, incarnation=welcome.incarnation, next_trial=welcome.next_trial)
 
 
 def _read(parts: list[bytes]) -> Request:
@@ -168,6 +230,6 @@ def _read(parts: list[bytes]) -> Request:
     if len(parts) != 2:
         raise PeerError(Reason.SHAPE, f"{Reason.SHAPE}, a request has one part")
     request = decode_environment(parts[1])
-    if not isinstance(request, (Hello, Pull, Report, Ping)):
+    if not isinstance(request, (Pull, Hello, Report, Ping, Release)):
         raise PeerError(Reason.TAG, f"{Reason.TAG}, a reply where a request should be")
     return request

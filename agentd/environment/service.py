@@ -10,23 +10,31 @@ import asyncio
 import resource
 import secrets
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import zmq
 
+from agentd.addresses import admit_fault
+from agentd.core.message import TOKEN_BYTES
+from agentd.core.terms import BEACON_BYTES, Terms
 from agentd.environment.request_server import RequestServer, RunEnding
 from agentd.environment.router import Router
-from agentd.environment.run_terms import RunTerms, term_faults
+from agentd.environment.run_terms import RunTerms, completed, declared, term_faults
 from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import Store, read_terms
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
+from agentd.files import OwnDirectory
 from agentd.run.arms import Arms
+from agentd.run.seats import read_seats
+from agentd.shell.doors.admission import admission_of_environment
 from agentd.shell.health import BEAT_EVERY_S, Health
 from agentd.shell.json_log import Log, open_log
 from agentd.wire.frame import RUN_BYTES
+from agentd.wire.terms_digest import difference
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SPARE_FILES = 64
@@ -47,8 +55,19 @@ class EnvironmentSettings:
     """None: as many as the run directory says, else no end."""
     run: bytes | None = None
     """None: what the run directory says, else a new one."""
+    terms: Terms | None = None
+    """What agents are told; None: what the run directory says, else what follows from the above.
+
+    A draft is completed.
+    """
     run_dir: str | None = None
     """None: everything stays in memory."""
+    max_outstanding: int | None = None
+    """Trials of an agent that may be dealt and not committed; None: as the run directory says, else 1."""
+    admit: tuple[str, ...] = ()
+    """Networks that agents may connect from over TCP; none: whoever can."""
+    seats: str | None = None
+    """A file with the hashes of tokens that hold seats from the beginning; None: whoever comes first takes a seat."""
     until_done: bool = False
     """End when every agent has reported that it is done."""
     together: bool = False
@@ -59,9 +78,13 @@ class EnvironmentSettings:
     """Where to say every second how it goes, for `agentd health`; None: nowhere."""
 
     def __post_init__(self) -> None:
-        faults = list(term_faults(self.arms, self.agents, self.rounds, self.seed, self.run))
-        if self.until_done and self.agents is None:
-            faults.append("--until-done needs --agents: without their number nobody knows who is missing")
+        faults = list(
+            term_faults(self.arms, self.agents, self.rounds, self.seed, self.run, max_outstanding=self.max_outstanding)
+        )
+        if self.until_done and self.agents is None and not (self.terms is not None and self.terms.closed):
+            faults.append("--until-done needs --agents or --terms: without them nobody knows who is missing")
+        if fault := admit_fault(self.admit):
+            faults.append(fault)
         if faults:
             raise SettingsError("; ".join(faults))
 
@@ -76,6 +99,8 @@ def run_environment(
     `on_ready` hears the address once requests are taken, `on_end` what came out once everything is written. To be
     called in the main thread of a process, after fork. What the operator must know is raised as AgentdError.
     """
+    if settings.run_dir is not None:
+        OwnDirectory.made(Path(settings.run_dir)).close()  # before anything is written there
     log = open_log(settings.log_file, "info").bind(role="environment")
     health = Health(settings.health_file, role="environment", number=None, log=log)
     with ExitStack() as stack:
@@ -86,9 +111,13 @@ def run_environment(
             stack.callback(store.close)
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         stack.callback(context.term)
-        router = Router(context, settings.listen)
+        admission = admission_of_environment(context, settings.listen, settings.admit, log)
+        router = Router(context, settings.listen, admission)
         stack.callback(router.close)
-        bandit = open_bandit(settings, store, router.reachable, log)
+        bandit = open_bandit(settings, store, log)
+        if store is not None:
+            bandit.operator = secrets.token_bytes(TOKEN_BYTES)
+            store.write_operator(router.address, bandit.operator)
         server = RequestServer(bandit, router, store, log)
         _allow_files(bandit.terms.agents, log)
         try:
@@ -103,37 +132,72 @@ def run_environment(
     return 0
 
 
-def open_bandit(
-    settings: EnvironmentSettings, store: Store | None, reachable: Callable[[bytes], bool], log: Log
-) -> SharedBandit:
+def open_bandit(settings: EnvironmentSettings, store: Store | None, log: Log) -> SharedBandit:
     """The bandit of a new run, or of the run that the directory holds, with all that it knew."""
     stored = read_terms(store.path) if store is not None else None
     terms = settle(settings, stored)
-    bandit = SharedBandit(terms, reachable, together=settings.together)
+    bandit = SharedBandit(terms, together=settings.together)
     if store is not None and stored is None:
         store.begin(terms)
     elif store is not None:
         torn = store.take_up(bandit)
+        if bandit.seating.is_used or bandit.seats:  # somebody may have been welcome, and counts the time since then
+            bandit.began_s = _began_s(bandit)
         log.info("resumed", run=terms.run.hex(), pulls=bandit.pulls, agents=len(bandit.seats), torn_bytes=torn)
+    if settings.seats is not None:
+        _reserve(bandit, Path(settings.seats), log)
+        reserved = bandit.seating.take_fresh()
+        if store is not None and reserved:
+            store.record_seats(reserved)
     return bandit
+
+
+def _reserve(bandit: SharedBandit, place: Path, log: Log) -> None:
+    """Let the tokens whose hashes are in a file hold their seats; what happened to a seat before counts for more."""
+    hashes = read_seats(place)
+    if unknown := [agent for agent in hashes if not bandit.terms.admits(agent, 0)]:
+        raise ConfigurationError(f"{place} names agent {unknown[0]}, who may not join this run; write the file anew")
+    others = bandit.seating.reserve(hashes)
+    log.info("seats reserved", seats=len(hashes) - others, held_otherwise=others)
+
+
+def _began_s(bandit: SharedBandit) -> float:
+    """When a run that is taken up began, on the clock of this process; rather too early than too late."""
+    age_s = bandit.terms.age_ms(time.time_ns() // 1_000_000) / 1000
+    return time.monotonic() - max(age_s, bandit.least_age_s())
 
 
 def settle(settings: EnvironmentSettings, stored: RunTerms | None) -> RunTerms:
     """The terms of the run: as stored, if the settings do not contradict them, else as the settings say."""
     if stored is None:
-        return RunTerms(
-            run=settings.run or secrets.token_bytes(RUN_BYTES),
-            seed=settings.seed,
-            arms=settings.arms,
-            agents=settings.agents,
-            rounds=settings.rounds,
-        )
+        return _new_run(settings, time.time_ns() // 1_000_000)
+    if settings.terms is not None:
+        # A launcher that starts a run again from before there were terms must take it as open as it is.
+        old = not settings.terms.drawn and stored.agreed.left_open()
+        settings = replace(settings, terms=None if old else completed(settings.terms, stored.agreed))
     if differences := list(_contradictions(settings, stored)):
         raise ConfigurationError(
             f"{settings.run_dir} holds a run that was begun otherwise: {'; '.join(differences)}; "
             "start it as before or name another --run-dir"
         )
     return stored
+
+
+def _new_run(settings: EnvironmentSettings, now_ms: int) -> RunTerms:
+    run, beacon = settings.run or secrets.token_bytes(RUN_BYTES), secrets.token_bytes(BEACON_BYTES)
+    drawn = declared(run, settings.arms.count, settings.agents, settings.rounds, start_ms=now_ms, beacon=beacon)
+    agreed = drawn if settings.terms is None else completed(settings.terms, drawn)
+    if differences := list(_disagreements(settings, agreed)):
+        raise ConfigurationError(
+            f"--terms says otherwise: {'; '.join(differences)}; leave these flags out or make other terms"
+        )
+    return RunTerms(
+        agreed=agreed,
+        seed=settings.seed,
+        arms=settings.arms,
+        started_ms=now_ms,
+        max_outstanding=settings.max_outstanding or 1,
+    )
 
 
 async def _serve(server: RequestServer, until_done: bool, on_ready: Callable[[str], None], health: Health) -> None:
@@ -177,6 +241,22 @@ def _contradictions(settings: EnvironmentSettings, stored: RunTerms) -> Iterator
         yield f"its agents are {stored.agents or 'not numbered'}, not {settings.agents}"
     if settings.rounds not in (None, stored.rounds):
         yield f"its rounds are {stored.rounds or 'without end'}, not {settings.rounds}"
+    if settings.max_outstanding not in (None, stored.max_outstanding):
+        yield f"its trials outstanding are at most {stored.max_outstanding}, not {settings.max_outstanding}"
+    if settings.terms is not None and (other := difference(stored.agreed, settings.terms)):
+        yield f"in its terms {other}"
+
+
+def _disagreements(settings: EnvironmentSettings, agreed: Terms) -> Iterator[str]:
+    """What flags say against the terms."""
+    if settings.run not in (None, agreed.run):
+        yield f"its run is {agreed.run.hex()}"
+    if settings.arms.count != agreed.arms:
+        yield f"it is about {agreed.arms} arms, not {settings.arms.count}"
+    if settings.agents is not None and list(agreed.ids()) != list(range(settings.agents)):
+        yield f"its agents are not just 0…{settings.agents - 1}"
+    if settings.rounds is not None and settings.rounds != agreed.horizon:
+        yield f"its rounds are {agreed.horizon or 'without end'}, not {settings.rounds}"
 
 
 def _allow_files(agents: int | None, log: Log) -> None:

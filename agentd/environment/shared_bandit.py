@@ -4,19 +4,28 @@ A request goes in, a reply comes out. Pulls that were new are kept in `fresh` un
 written them down: a reply that leaves before its pull is on disk would be forgotten by a crash.
 
 Trials of an agent are pulled in order, so its ledger is gapless: trial t is either known, or the next one, or refused.
-That makes PULL idempotent under any repetition and reordering of requests.
+That makes PULL idempotent under any repetition and reordering of requests, until the agent says that it is committed:
+from then on nobody is answered again, so that whoever takes over a seat learns nothing about its past.
+
+Whoever shows no token that holds the seat is told nothing about it. `seating` knows who does.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from hmac import compare_digest
 
 import numpy as np
 from numpy.typing import NDArray
 
+from agentd.core.message import MAX_TRIAL, TOKEN_BYTES
+from agentd.core.terms import Clock
+from agentd.environment.lives_spent import NO_LIFE, LivesSpent
+from agentd.environment.run_round import RunRound
 from agentd.environment.run_terms import RunTerms
+from agentd.environment.seating import SeatChange, SeatEvent, Seating
 from agentd.run.arms import Arms, uniforms
 from agentd.run.regret import LEDGER_LIMIT_PULLS, NO_REWARD, NOT_PULLED, RegretLedger
 from agentd.wire.environment_messages import (
@@ -27,6 +36,8 @@ from agentd.wire.environment_messages import (
     Pull,
     Refusal,
     Refused,
+    Release,
+    Released,
     Reply,
     Report,
     Request,
@@ -74,20 +85,51 @@ class Dealer:
 
 @dataclass(slots=True)
 class Seat:
-    """One agent's place in the run: who speaks for it, what it pulled, what it last reported."""
+    """One agent's place in the run: what it pulled, what it last reported."""
 
     ledger: RegretLedger
-    connection: bytes | None = None
-    """The routing identity that speaks for the agent; None: nobody has asked since the service started."""
-    incarnation: int | None = None
+    committed: int = 0
+    """The last trial that is never answered again."""
     report: Report | None = None
+    life: int = 0
+    """The incarnation that has reported this."""
+    before: LivesSpent = NO_LIFE
+    """What the lives before it have spent."""
     seen_s: float | None = None
     """When the agent last asked something, on the caller's clock."""
+    ahead: int = 0
+    """How many rounds the agent was ahead of its trials when it last reported: those that it missed."""
+    pause_s: float = 0.0
+    """Between its last two reports."""
+    noted_s: float | None = None
+    """When it last reported."""
+
+    @property
+    def reached(self) -> int:
+        """The round that the agent is in, as far as it said."""
+        return self.ledger.rounds_seen + self.ahead
 
     @property
     def next_trial(self) -> int:
         """The first trial that was not pulled yet."""
         return self.ledger.rounds_seen + 1
+
+    @property
+    def spent(self) -> LivesSpent:
+        """What all its lives have spent, as far as they said."""
+        return self.before.with_present(self.report)
+
+    def take(self, report: Report, life: int) -> None:
+        """What the agent says of itself in this incarnation; what it says to be committed is."""
+        if self.report is not None and life != self.life:
+            self.before = self.before.and_one(self.report)
+        self.report, self.life = report, life
+        self.ahead = max(0, report.round - report.trial)
+        self.commit(report.trial)
+
+    def commit(self, trial: int) -> None:
+        """Answer this trial and those before it never again."""
+        self.committed = max(self.committed, min(trial, self.ledger.rounds_seen))
 
     @property
     def done(self) -> bool:
@@ -100,39 +142,51 @@ class SharedBandit:
     """The shared bandit: decides on every request and remembers every pull."""
 
     terms: RunTerms
-    reachable: Callable[[bytes], bool]
-    """Whether a connection is still there."""
     together: bool = False
     """Whether first trials wait until every agent of a known number asks for its own."""
+    began_s: float | None = None
+    """When the first agent was welcome, on the caller's clock; nobody can have pulled before."""
+    operator: bytes | None = None
+    """The secret of whoever may release seats; None: nobody may."""
     seats: dict[int, Seat] = field(default_factory=dict)
     fresh: list[Counted] = field(default_factory=list)
     """Pulls that were counted and not yet taken by `take_fresh`."""
     pulls: int = 0
+    seating: Seating = field(init=False)
     _dealer: Dealer = field(init=False)
+    _arms: int = field(init=False)
+    _most: int = field(init=False)
+    """Trials of an agent that may be dealt and not committed."""
+    _last: int = field(init=False)
+    _room: float = field(init=False)
+    """For pulls, where the run has no end."""
     _at_gate: set[int] = field(default_factory=set)
     """Agents that asked for their first trial while others were still missing."""
     _gate_opens_s: float = math.inf
+    _run_round: RunRound = field(init=False)
 
     def __post_init__(self) -> None:
-        self._dealer = Dealer(self.terms.arms, self.terms.seed)
+        terms = self.terms
+        self._dealer = Dealer(terms.arms, terms.seed)
+        self.seating = Seating(terms.run)
+        self._arms, self._most, self._last = terms.arms.count, terms.max_outstanding, terms.rounds or MAX_TRIAL
+        self._room = LEDGER_LIMIT_PULLS if terms.rounds is None else math.inf
+        self._run_round = RunRound(self._last)
 
-    def answer(self, connection: bytes, request: Request, now_s: float) -> Reply:
-        if isinstance(request, Ping):
-            return Pong()
-        seat = self._seat(request.agent)
-        if seat is None:
-            return Refused(Refusal.UNKNOWN_AGENT, self._who_may_join(request.agent))
-        if not self._speaks_for(connection, seat):
-            return Refused(
-                Refusal.DUPLICATE_AGENT, f"agent {request.agent} is already connected; stop it or choose another --id"
-            )
-        seat.seen_s = now_s
-        if isinstance(request, Pull):
-            return self._held_at_gate(request, now_s) or self._pull(seat, request)
-        if isinstance(request, Report):
-            seat.report = request
-            return Noted(request.trial)
-        return self._welcome(seat, request)
+    def answer(self, request: Request, now_s: float) -> Reply:
+        if isinstance(request, (Pull, Report)):
+            seat = self.seats.get(request.agent)
+            if not self.seating.holds(request.agent, request.token):
+                return self._stranger(request.agent)
+            if seat is None:  # it was taken before this process began, and nothing was pulled
+                seat = self.seats[request.agent] = self._new_seat()
+            seat.seen_s = now_s
+            if not isinstance(request, Pull):
+                return self._note(seat, request, now_s)
+            return (self.together and self._held_at_gate(request, now_s)) or self._pull(seat, request)
+        if isinstance(request, Hello):
+            return self._hello(request, now_s)
+        return Pong() if isinstance(request, Ping) else self._release(request)
 
     def take_fresh(self) -> list[Counted]:
         """The pulls counted since the last call."""
@@ -149,17 +203,43 @@ class SharedBandit:
             raise ValueError(f"agent {agent} pulled an arm beyond the {self.terms.arms.count} that exist")
         if not np.array_equal(self._dealer.deal_all(agent, arm), reward):
             raise ValueError(f"the rewards of agent {agent} are not those of this run's seed")
-        ledger = self.seats.setdefault(agent, self._new_seat()).ledger
+        seat = self.seats.setdefault(agent, self._new_seat())
         for trial, (a, r) in enumerate(zip(arm.tolist(), reward.tolist(), strict=True), start=1):
-            ledger.count(0, trial, a, r)
+            seat.ledger.count(0, trial, a, r)
+        seat.commit(len(arm) - self.terms.max_outstanding)  # or the last of them would not have been dealt
         self.pulls += len(arm)
 
-    def restore_reports(self, reports: Iterable[Report]) -> None:
-        """Take back what agents had reported; ValueError where one may not join."""
-        for report in reports:
+    def restore_seat(self, event: SeatEvent) -> None:
+        """Take back a change of a seat, after all pulls; ValueError where it cannot have happened under these terms."""
+        if not self.terms.admits(event.agent, 0):
+            raise ValueError(f"it holds the seat of agent {event.agent}, who may not join this run")
+        self.seating.restore(event)
+        if event.change is not SeatChange.TAKEN and (seat := self.seats.get(event.agent)) is not None:
+            seat.commit(event.trials)
+
+    def require_holders(self) -> None:
+        """ValueError where an agent has pulled who never took a seat: that was written down first, and is lost."""
+        for agent in self.seats:
+            if not self.seating.was_taken(agent):
+                raise ValueError(f"agent {agent} has pulled, and who took its seat is missing")
+
+    def commit_all(self) -> None:
+        """Answer nothing that was pulled again: nobody knows by now who it was."""
+        for seat in self.seats.values():
+            seat.commit(seat.ledger.rounds_seen)
+
+    def least_age_s(self) -> float:
+        """How old the run is at least, by what was pulled: no clock that is set back makes it younger."""
+        furthest = max((seat.ledger.rounds_seen for seat in self.seats.values()), default=0)
+        return max(0, furthest - 1) * self.terms.agreed.interval_us / 1e6
+
+    def restore_reports(self, reports: Iterable[tuple[Report, int | None, LivesSpent]]) -> None:
+        """Take back what agents had reported, in which life and after which; ValueError where one may not join."""
+        for report, life, before in reports:
             if (seat := self._seat(report.agent)) is None:
                 raise ValueError(f"agent {report.agent} may not join this run")
-            seat.report = report
+            seat.take(report, self.seating.incarnation_of(report.agent) if life is None else life)
+            seat.before = before
 
     @property
     def all_done(self) -> bool:
@@ -175,7 +255,8 @@ class SharedBandit:
     @property
     def rows(self) -> list[int]:
         """The agents in the order of the rows of `matrix`: all of a known number, else those who came."""
-        return list(range(self.terms.agents)) if self.terms.agents is not None else sorted(self.seats)
+        members = self.terms.members
+        return members if members is not None else sorted(self.seats)
 
     def matrix(self) -> tuple[NDArray[np.uint16], NDArray[np.int32]]:
         """Arms and rewards by agent and trial, up to the horizon; ValueError if memory should not hold that."""
@@ -203,18 +284,78 @@ class SharedBandit:
             seat = self.seats[agent] = self._new_seat()
         return seat
 
-    def _speaks_for(self, connection: bytes, seat: Seat) -> bool:
-        """Whether a connection may speak for the agent: it does already, or nobody does any more."""
-        if seat.connection != connection:
-            if seat.connection is not None and self.reachable(seat.connection):
-                return False
-            seat.connection = connection
-        return True
+    def _stranger(self, agent: int) -> Refused:
+        """The answer to whoever shows no token of the seat: the same, whatever happened in it."""
+        if not self.terms.admits(agent, 0):
+            return Refused(Refusal.UNKNOWN_AGENT, self._who_may_join(agent))
+        return Refused(
+            Refusal.WRONG_TOKEN,
+            f"the seat of agent {agent} is held with another token; choose another --id, "
+            f"or free it with `agentd env release {agent}` if its token is lost",
+        )
 
-    def _welcome(self, seat: Seat, hello: Hello) -> Welcome:
-        seat.incarnation = hello.incarnation
-        terms = self.terms
-        return Welcome(terms.run, terms.arms.count, terms.arms.low, terms.arms.high, terms.rounds or 0, seat.next_trial)
+    def _hello(self, hello: Hello, now_s: float) -> Reply:
+        agent = hello.agent
+        if agent not in self.seats and not self.terms.admits(agent, len(self.seats)):
+            return Refused(Refusal.UNKNOWN_AGENT, self._who_may_join(agent))
+        if not self.seating.may_take(agent, hello.token):
+            return self._stranger(agent)
+        newest = self.seating.incarnation_of(agent)
+        if hello.incarnation not in (None, newest):
+            return Refused(
+                Refusal.OLD_INCARNATION,
+                f"agent {agent} is in incarnation {newest} by now, not in {hello.incarnation}: this state is old",
+            )
+        seat = self.seats.setdefault(agent, self._new_seat())
+        seat.seen_s = now_s
+        pulled = seat.ledger.rounds_seen
+        self.seating.take(agent, hello.token, pulled)
+        if hello.incarnation is None:  # whatever was under way is lost with the state
+            newest = self.seating.renew(agent, pulled)
+            seat.commit(pulled)
+        return self._welcome(seat, newest, now_s)
+
+    def _welcome(self, seat: Seat, incarnation: int, now_s: float) -> Welcome:
+        arms = self.terms.arms
+        if self.began_s is None:
+            self.began_s = now_s
+        age_ms = max(0, int(1000 * (now_s - self.began_s)))
+        round_ = self._round_told_to(seat, now_s)
+        return Welcome(self.terms.agreed, arms.low, arms.high, seat.next_trial, incarnation, age_ms, round_)
+
+    def _note(self, seat: Seat, report: Report, now_s: float) -> Noted:
+        # It is written down, and the token never is.
+        seat.take(replace(report, token=bytes(TOKEN_BYTES)), self.seating.incarnation_of(report.agent))
+        if seat.noted_s is not None:
+            seat.pause_s = now_s - seat.noted_s
+        seat.noted_s = now_s
+        returns, lives = self.seating.lives_since(report.returns)
+        return Noted(report.trial, returns, lives, self._round_told_to(seat, now_s))
+
+    def _round_told_to(self, seat: Seat, now_s: float) -> int:
+        if self.terms.agreed.clock is Clock.FREE:
+            return 0
+        return self._run_round.told_to(seat, self.seats.values(), now_s)
+
+    def _release(self, release: Release) -> Reply:
+        agent = release.agent
+        if self.operator is None or not compare_digest(self.operator, release.secret):
+            return Refused(
+                Refusal.WRONG_TOKEN, "only whoever can read the run directory of the environment may do this"
+            )
+        if not self.terms.admits(agent, 0):
+            return Refused(Refusal.UNKNOWN_AGENT, self._who_may_join(agent))
+        return Released(agent, self.free(agent))
+
+    def free(self, agent: int) -> int:
+        """Release a seat: the next token takes it, and learns nothing of what was; returns the next trial."""
+        seat = self.seats.get(agent)
+        pulled = seat.ledger.rounds_seen if seat is not None else 0
+        self.seating.release(agent, pulled)
+        if seat is not None:
+            seat.commit(pulled)
+            seat.ahead = 0  # what the next holder missed, it will say
+        return pulled + 1
 
     def _held_at_gate(self, pull: Pull, now_s: float) -> Wait | None:
         """Hold first trials back until every agent of a known number asks for its own.
@@ -222,7 +363,7 @@ class SharedBandit:
         An agent asks when its neighbours are there, but theirs may not be: without the gate, agents that are up early
         would take those that still start for dead.
         """
-        if not self.together or self.pulls or pull.trial > 1 or self.terms.agents is None:
+        if self.pulls or pull.trial > 1 or self.terms.agents is None:
             return None
         self._at_gate.add(pull.agent)
         self._gate_opens_s = min(self._gate_opens_s, now_s + GATE_S)
@@ -230,34 +371,53 @@ class SharedBandit:
         return Wait(pull.trial, missing) if missing and now_s < self._gate_opens_s else None
 
     def _pull(self, seat: Seat, pull: Pull) -> Reply:
-        agent, trial, arm = pull.agent, pull.trial, pull.arm
-        if arm >= self.terms.arms.count:
-            return Refused(Refusal.ARM_OUT_OF_RANGE, f"arms are numbered 0…{self.terms.arms.count - 1}, not {arm}")
-        if trial < seat.next_trial:
-            return _again(seat, pull)
-        if self.terms.rounds is not None and trial > self.terms.rounds:
-            return Refused(Refusal.RUN_OVER, f"the run ends with trial {self.terms.rounds}")
-        if trial > seat.next_trial:
-            return Refused(Refusal.TRIAL_OUT_OF_ORDER, f"the next trial of agent {agent} is {seat.next_trial}")
-        if self.terms.rounds is None and self.pulls >= LEDGER_LIMIT_PULLS:
-            return Refused(Refusal.RUN_OVER, f"the environment has room for {LEDGER_LIMIT_PULLS} pulls")
+        agent, _, trial, arm, committed = pull
+        pulled = seat.ledger.rounds_seen
+        if committed > seat.committed:
+            seat.committed = min(committed, pulled)
+        uncommitted = trial - seat.committed
+        if not (trial == pulled + 1 <= self._last and committed < trial and uncommitted <= self._most):
+            return self._out_of_turn(seat, pull)
+        if arm >= self._arms or self.pulls >= self._room:
+            return self._out_of_turn(seat, pull)
         reward = self._dealer.deal(agent, trial, arm)
         seat.ledger.count(0, trial, arm, reward)
         self.pulls += 1
         self.fresh.append((agent, trial, arm, reward))
         return Reward(trial, arm, reward)
 
+    def _out_of_turn(self, seat: Seat, pull: Pull) -> Reply:
+        """The answer to a pull that is not the next one of its agent, or cannot be made."""
+        agent, trial, rounds = pull.agent, pull.trial, self.terms.rounds
+        if pull.arm >= self._arms:
+            return Refused(Refusal.ARM_OUT_OF_RANGE, f"arms are numbered 0…{self._arms - 1}, not {pull.arm}")
+        if trial < seat.next_trial:
+            return _again(seat, pull)
+        if trial > self._last:
+            return Refused(Refusal.RUN_OVER, f"the run ends with trial {rounds}")
+        if trial == seat.next_trial and self.pulls >= self._room and trial > pull.committed:
+            return Refused(Refusal.RUN_OVER, f"the environment has room for {LEDGER_LIMIT_PULLS} pulls")
+        why = f"the next trial of agent {agent} is {seat.next_trial}"
+        if trial == seat.next_trial:
+            why += f", trials up to {seat.committed} are committed, and {self._most} more may be asked for"
+        return Refused(Refusal.TRIAL_OUT_OF_ORDER, why)
+
     def _who_may_join(self, agent: int) -> str:
         if self.terms.agents is not None:
-            return f"agents are numbered 0…{self.terms.agents - 1}, not {agent}"
+            return f"agents are numbered {self.terms.members_text:.100}, not {agent}"
         return f"there is room for {len(self.seats)} agents; start the environment with --agents for more"
 
 
 def _again(seat: Seat, pull: Pull) -> Reply:
-    """The reply to a trial that was pulled before: the same reward, or a refusal of another arm."""
+    """The reply to a trial that was pulled before: the same reward, or a refusal that does not tell the arm."""
+    if pull.trial <= seat.committed:
+        return Refused(
+            Refusal.TRIAL_OUT_OF_ORDER,
+            f"trial {pull.trial} of agent {pull.agent} is committed, the next one is {seat.next_trial}",
+        )
     known = seat.ledger.pulled(0, pull.trial)
     assert known is not None  # noqa: S101  # ledgers have no gaps
     arm, reward = known
     if arm != pull.arm:
-        return Refused(Refusal.TRIAL_CONFLICT, f"trial {pull.trial} of agent {pull.agent} was arm {arm}")
+        return Refused(Refusal.TRIAL_CONFLICT, f"trial {pull.trial} of agent {pull.agent} was another arm")
     return Reward(pull.trial, arm, reward)

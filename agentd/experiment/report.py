@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from agentd.experiment.figures import Axis, Figure, Measured, curve_of, over_tri
 from agentd.experiment.result_cache import Floats
 from agentd.experiment.theory import Bound
 from agentd.experiment.trials import Trials
-from agentd.files import replacing
+from agentd.files import replace_text
 from agentd.run.spec import DELTA
 from agentd.run.summary import NOT_PRIVATE
 from agentd.run.versions import versions
@@ -30,15 +31,16 @@ _ANALYSIS = ("joblib", "matplotlib")
 
 def write_csv(path: Path, figure: Figure, measured: Sequence[Measured]) -> None:
     """One row per series and place: mean and standard error over the trials."""
-    with replacing(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(("series", figure.axis.value, "mean", "stderr", "trials"))
-        for one in measured:
-            curve = curve_of(one, figure.axis)
-            errors = np.full(len(curve.x), math.nan) if curve.stderr is None else curve.stderr
-            for place in _kept(len(curve.x)):
-                row = (f"{curve.x[place]:g}", _decimal(curve.mean[place]), _decimal(errors[place]), one.final.shape[1])
-                writer.writerow((one.series.name, *row))
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(("series", figure.axis.value, "mean", "stderr", "trials"))
+    for one in measured:
+        curve = curve_of(one, figure.axis)
+        errors = np.full(len(curve.x), math.nan) if curve.stderr is None else curve.stderr
+        for place in _kept(len(curve.x)):
+            row = (f"{curve.x[place]:g}", _decimal(curve.mean[place]), _decimal(errors[place]), one.final.shape[1])
+            writer.writerow((one.series.name, *row))
+    replace_text(path, text.getvalue())
 
 
 def _kept(length: int) -> list[int]:
@@ -127,6 +129,8 @@ def _privacy(one: Measured) -> dict[str, Any]:
         "true_epsilon": float(one.epsilon.max()),
         "true_epsilon_at_delta": float(one.epsilon_at_delta.max()),
         "delta": DELTA,
+        "covers": ALGORITHMS[one.series.algorithm].covers,
+        "simulated": True,
     }
 
 

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentd.errors import ConfigurationError
-from agentd.files import replacing
+from agentd.files import OwnDirectory, replacing
 
-FORMAT = 2
+FORMAT = 3
 """Raised whenever results written before no longer mean the same."""
 
 Floats = NDArray[np.float64]
@@ -40,7 +40,7 @@ class UnitResult:
     epsilon: Floats
     """The ε that one changed reward was really exposed to, of the worst agent, per trial."""
     epsilon_at_delta: Floats
-    """The same at δ = DELTA, by advanced composition."""
+    """At δ = DELTA, of what was going to be released at most."""
     fallbacks: Floats
     """The share of robust estimates that had to use the plain mean, per trial."""
     seconds: float
@@ -61,7 +61,7 @@ class ResultCache:
         self.damaged = 0
         """Parts that were found but could not be used."""
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            OwnDirectory.made(directory).close()
             if not os.access(directory, os.W_OK | os.X_OK):
                 raise PermissionError(13, "not writable", str(directory))
         except OSError as fault:
@@ -88,7 +88,7 @@ class ResultCache:
         path = self._path(text)
         per_trial = {name: getattr(result, name) for name in _PER_TRIAL}
         try:
-            with replacing(path, shared=True) as beside, beside.open("wb") as file:
+            with replacing(path, shared=True) as file:
                 np.savez(file, description=text, curve=result.curve, seconds=result.seconds, **per_trial)
         except OSError as fault:
             raise _unusable(self._directory, fault) from None

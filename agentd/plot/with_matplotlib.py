@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from agentd.errors import SettingsError
+from agentd.files import replacing
 from agentd.plot.curves import (
     ERROR_NOTE,
     PALETTE,
@@ -153,9 +154,11 @@ def _save_figure(draw: Callable[[Any], None], path_svg: Path, path_png: Path | N
     with style.context(["default", _STYLE]):
         figure = make_figure(figsize=(9.2, 4.8), layout="constrained")
         draw(figure)
-        figure.savefig(path_svg, format="svg", metadata={"Date": None, "Creator": "agentd"})
+        with replacing(path_svg) as file:
+            figure.savefig(file, format="svg", metadata={"Date": None, "Creator": "agentd"})
         if path_png is not None:
-            figure.savefig(path_png, format="png", dpi=150, metadata={"Software": "agentd"})
+            with replacing(path_png) as file:
+                figure.savefig(file, format="png", dpi=150, metadata={"Software": "agentd"})
 
 
 def _set_scale(axes: Any, curves: Sequence[Curve], *, log_y: bool) -> None:

@@ -7,11 +7,15 @@ regret.csv      round, group_regret
 summary.json    the figures a script wants
 regret.svg      the curve
 logs/           agent-<id>.jsonl where processes ran
+
+It is its user's alone: mode 0700, every file in it 0600, because pulls.npz tells every reward of every agent. An empty
+directory of the user's own that was more open becomes so; one of another user is refused, and so is a link.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import os
@@ -26,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentd.errors import ConfigurationError
-from agentd.files import replacing
+from agentd.files import OwnDirectory, replace_text, replacing
 from agentd.run.regret import regret_curve
 
 DEFAULT_PLACE = "runs"
@@ -43,9 +47,12 @@ class RunDirectory:
         """A new directory, or an empty one; a place that holds something already is refused, never overwritten."""
         place = Path(path) if path is not None else Path(DEFAULT_PLACE) / _fresh_name(label)
         try:
-            place.mkdir(parents=True, exist_ok=True)
-            if any(place.iterdir()):
-                raise ConfigurationError(f"the run directory {place} is not empty; name a new one with --run-dir")
+            own = OwnDirectory.made(place)
+            try:
+                if own.names():
+                    raise ConfigurationError(f"the run directory {place} is not empty; name a new one with --run-dir")
+            finally:
+                own.close()
             if not os.access(place, os.W_OK | os.X_OK):
                 raise PermissionError(13, "not writable", str(place))
         except OSError as fault:
@@ -56,12 +63,12 @@ class RunDirectory:
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
         """A JSON file, complete or not there."""
-        self._replace(name, json.dumps(finite(content), indent=2, ensure_ascii=False) + "\n")
+        self.write_text(name, json.dumps(finite(content), indent=2, ensure_ascii=False) + "\n")
 
     def write_pulls(self, arm: NDArray[np.uint16], reward: NDArray[np.int32]) -> None:
         """Every pull; the same pulls give the same bytes, also under another version of Python."""
         place = self.path / "pulls.npz"
-        with replacing(place) as beside, zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as archive:
+        with replacing(place) as whole, zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, table in (("arm", arm), ("reward", reward)):
                 # Its size is said beforehand: what stands there otherwise differs between versions of Python, which
                 # is why numpy's own savez_compressed will not do.
@@ -83,17 +90,18 @@ class RunDirectory:
 
         curve = regret_curve(arm, means)
         rounds = np.arange(1.0, len(curve) + 1.0)
-        with replacing(self.path / "regret.csv") as beside, beside.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(("round", "group_regret"))
-            writer.writerows((number, f"{value:.6f}") for number, value in enumerate(curve, start=1))
+        text = io.StringIO()
+        writer = csv.writer(text)
+        writer.writerow(("round", "group_regret"))
+        writer.writerows((number, f"{value:.6f}") for number, value in enumerate(curve, start=1))
+        self.write_text("regret.csv", text.getvalue())
         picture = plain_svg([Curve("group regret", rounds, curve)], title, events=events)
-        self._replace("regret.svg", picture)
+        self.write_text("regret.svg", picture)
         return curve
 
-    def _replace(self, name: str, text: str) -> None:
-        with replacing(self.path / name) as beside:
-            beside.write_text(text, encoding="utf-8")
+    def write_text(self, name: str, text: str) -> None:
+        """A text, complete or not there."""
+        replace_text(self.path / name, text)
 
 
 def finite(value: Any) -> Any:

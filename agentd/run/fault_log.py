@@ -5,6 +5,7 @@ One line per fault: when, in which round, what was done to whom with which param
 
 from __future__ import annotations
 
+import contextlib
 import json
 import statistics
 from collections.abc import Iterator
@@ -14,13 +15,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from agentd.core.message import MAX_TRIAL
+from agentd.files import append_text
 from agentd.run.status import Status
+from agentd.untrusted import decode_json, printable, read_in
 
 FILE = "faults.jsonl"
 
 _MOST = 1_000
 """Faults that a summary or a picture lists."""
 _WHAT_CHARS = 200
+_LONGEST_LINE = 64 << 10
+_LONGEST_LOG = 16 << 20
+"""Bytes of a log that is read; a thousand faults take a tenth of it, whomever they befall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +51,18 @@ def append(run_dir: Path, round_: int, fault: Fault) -> dict[str, Any]:
         "parameters": fault.parameters,
         "what": fault.what,
     }
-    with (run_dir / FILE).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record, ensure_ascii=False) + "\n")  # one write of one line: several may append
+    append_text(run_dir / FILE, json.dumps(record, ensure_ascii=False) + "\n")
     return record
 
 
 def read_faults(run_dir: Path) -> list[dict[str, Any]]:
     """Everything that was written down; what is no fault is passed over."""
-    try:
-        return list(islice(_records(run_dir / FILE), _MOST))
-    except OSError:
-        return []
+    return list(islice(_records(run_dir), _MOST))
 
 
-def read_events(path: Path) -> list[tuple[int, str]]:
-    """What a picture shows of the faults in a file: the round of each, and a few words."""
-    events = (_event(record) for record in _records(path))
-    return list(islice((event for event in events if event is not None), _MOST))
+def read_events(run_dir: Path) -> list[tuple[int, str]]:
+    """What a picture shows of the faults: the round of each, and a few words."""
+    return [(record["round"], record["what"]) for record in read_faults(run_dir)]
 
 
 def current_round(status: Status | None) -> int:
@@ -69,21 +71,18 @@ def current_round(status: Status | None) -> int:
     return int(statistics.median_high(trials)) if trials else 0
 
 
-def _records(path: Path) -> Iterator[dict[str, Any]]:
-    if not path.is_file():  # a pipe would be waited for
-        return
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(record, dict) and "round" in record and "what" in record:
-                yield record
-
-
-def _event(record: dict[str, Any]) -> tuple[int, str] | None:
+def _records(run_dir: Path) -> Iterator[dict[str, Any]]:
     try:
-        return int(record["round"]), str(record["what"])[:_WHAT_CHARS]
-    except (ValueError, TypeError, OverflowError):
-        return None
+        content = read_in(run_dir, FILE, _LONGEST_LOG)
+    except (OSError, ValueError):
+        return
+    for line in content.splitlines():
+        if len(line) <= _LONGEST_LINE:
+            with contextlib.suppress(ValueError):
+                record = decode_json(line)
+                if isinstance(record, dict) and _is_fault(record):
+                    yield record | {"what": printable(record["what"])[:_WHAT_CHARS]}
+
+
+def _is_fault(record: dict[str, Any]) -> bool:
+    return type(record.get("round")) is int and 0 <= record["round"] <= MAX_TRIAL and type(record.get("what")) is str

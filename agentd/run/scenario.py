@@ -61,16 +61,29 @@ def make_scenario(settings: TestbedSettings) -> Scenario:
     graph = draw_graph(settings, seed)
     if settings.topology is not None:
         settings = settings.for_agents(graph.nodes)
+    drawn = draw_liars(seed, graph.nodes, settings.byzantine)
+    return decided(settings, graph, draw_arms(settings, seed), seed=seed, liars=drawn)
+
+
+def decided(
+    settings: TestbedSettings,
+    graph: Graph,
+    arms: Arms,
+    *,
+    seed: int,
+    liars: frozenset[int],
+) -> Scenario:
+    """The scenario of settings of which nothing is open any more."""
     network = network_of(graph)
     spec = RunSpec(
         network=network,
-        arms=draw_arms(settings, seed),
+        arms=arms,
         algorithm=settings.algorithm,
         rounds=settings.rounds,
         gamma=settings.lifetime(network.diameter),
         policy=settings.policy,
         seed=seed,
-        liars=draw_liars(seed, graph.nodes, settings.byzantine),
+        liars=liars,
         attack=Attack.parse(settings.attack),
         overrides=settings.policies,
     )

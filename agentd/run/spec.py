@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from agentd.core.chance import Purpose, stream
 from agentd.core.lies import Attack
-from agentd.core.policy import PolicySettings
+from agentd.core.policy import ALGORITHMS, PolicySettings, schedule_of
 from agentd.run.arms import Arms
 
 NOT_PULLED = np.uint16(65_535)
@@ -73,7 +74,11 @@ class Outcome:
     epsilon: NDArray[np.float64] | None = None
     """Per agent, the composed pure ε that one changed reward is exposed to; None where nothing is noised."""
     epsilon_at_delta: NDArray[np.float64] | None = None
-    """The same at δ = DELTA, by advanced composition."""
+    """At δ = DELTA, by advanced composition of what was going to be released at most: see `core.privacy.schedule`."""
+    epsilon_over_lives: NDArray[np.float64] | None = None
+    """Per agent, the sum over its lives, where one came back without its state; None: each had one life."""
+    lives: int = 1
+    """The most that an agent had."""
     sent: NDArray[np.bool_] | None = None
     """Which agent created a message at which trial; None where it follows from the algorithm (always, or never)."""
     releases: int | None = 0
@@ -84,6 +89,15 @@ class Outcome:
     dropped: Counter[str] = field(default_factory=Counter)
     events: list[tuple[int, str]] = field(default_factory=list)
     """Faults, by round."""
+
+
+def scheduled_at_delta(spec: RunSpec, algorithm: str, lost: tuple[int, ...] = ()) -> float:
+    """The ε at DELTA of a reward of one agent, over its schedule; infinite where it adds no noise or has no schedule.
+
+    `lost` are noise scales of releases that lost rounds may have made beside it.
+    """
+    schedule = schedule_of(algorithm, spec.policy, spec.rounds, lost) if ALGORITHMS[algorithm].noised else None
+    return schedule.at(DELTA) if schedule is not None else math.inf
 
 
 def draw_liars(seed: int, agents: int, count: int) -> frozenset[int]:

@@ -5,13 +5,21 @@ Whoever writes and whoever reads means these fields; what a reader does not know
 
 from __future__ import annotations
 
-import json
+import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from agentd.run.blamed import Blamed
+from agentd.untrusted import printable, read_json_in
+
 FILE = "status.json"
+APART = "environment"
+"""Where an environment in a container writes everything that it writes: the run directory itself is out of its reach.
+When it has ended, what it wrote is taken from there (`deploy.containers.lent_directories`)."""
+_LARGEST = 2**63
+_LONGEST_TEXT = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +33,13 @@ class AgentStatus:
     bytes: int = 0
     dropped: int = 0
     epsilon: float | None = None
-    """None where it has no bound, or was not told."""
+    """That one of its rewards is exposed to, over all its lives; None where it has no bound, or was not told."""
     done: bool = False
     last_seen_s_ago: float | None = None
+    round: int = 0
+    """That it is in, up to the last of the run; larger than its trial by the rounds that it missed."""
+    blamed: Blamed = field(default_factory=dict)
+    """What its neighbours hold against it, and who says so: "slow": [1, 2]. They may lie."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +59,8 @@ class Status:
     malformed: dict[str, int] = field(default_factory=dict)
     """Requests that could not be read, by reason."""
     unanswerable: int = 0
+    left_open: tuple[str, ...] = ()
+    """What the terms of the run do not say, so that agents cannot refuse it."""
     done: bool = False
 
     @property
@@ -62,10 +76,18 @@ class Status:
         """Agents that have made a pull, or are done."""
         return {agent.id for agent in self.agents if agent.trial > 0 or agent.done}
 
+    def awake(self) -> set[int]:
+        """Agents that have asked for something since the environment started, for the first time or again."""
+        return {agent.id for agent in self.agents if agent.last_seen_s_ago is not None}
+
     def round(self, but: Iterable[int] = ()) -> int:
-        """The last round that every agent has closed, but for those that are down."""
+        """The last round that every agent has closed, but for those that are down; some may have fewer trials."""
         left_out = set(but)
-        return min((agent.trial for agent in self.agents if agent.id not in left_out), default=0)
+        return min((max(agent.trial, agent.round) for agent in self.agents if agent.id not in left_out), default=0)
+
+    def blamed(self) -> dict[int, Blamed]:
+        """Those that somebody blames for something."""
+        return {agent.id: agent.blamed for agent in self.agents if agent.blamed}
 
     def to_json(self) -> dict[str, Any]:
         """The content of status.json, apart from when it was written."""
@@ -74,21 +96,46 @@ class Status:
 
 def read_status(run_dir: Path) -> Status | None:
     """What the environment last wrote; None where it wrote nothing that can be read."""
-    try:
-        return _read(Status, json.loads((run_dir / FILE).read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
+    for name in (FILE, f"{APART}/{FILE}"):
+        with contextlib.suppress(FileNotFoundError):
+            try:
+                return _read(Status, read_json_in(run_dir, name))
+            except FileNotFoundError:
+                raise
+            except (OSError, ValueError, KeyError, TypeError, AttributeError):
+                return None
+    return None
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or not -_LARGEST <= value < _LARGEST:
+        raise ValueError("not a whole number of 64 bits")
+    return value
+
+
+def _number(value: Any) -> float:
+    if type(value) is not float:
+        return float(_whole(value))
+    return value
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str or len(value) > _LONGEST_TEXT:
+        raise ValueError("not a short text")
+    return printable(value)
 
 
 _Part = TypeVar("_Part", Status, AgentStatus)
 _READERS: dict[str, Callable[[Any], Any]] = {
-    "int": int,
-    "float": float,
+    "int": _whole,
+    "float": _number,
     "bool": bool,
-    "str": str,
-    "dict[str, int]": dict,
-    "int | None": lambda value: None if value is None else int(value),
-    "float | None": lambda value: None if value is None else float(value),
+    "str": _text,
+    "dict[str, int]": lambda counts: {_text(why): _whole(count) for why, count in counts.items()},
+    "Blamed": lambda blamed: {_text(why): [_whole(each) for each in who] for why, who in blamed.items()},
+    "tuple[str, ...]": lambda texts: tuple(map(_text, texts)),
+    "int | None": lambda value: None if value is None else _whole(value),
+    "float | None": lambda value: None if value is None else _number(value),
     "tuple[AgentStatus, ...]": lambda agents: tuple(_read(AgentStatus, agent) for agent in agents),
 }
 

@@ -8,13 +8,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from agentd.core.policy import ALGORITHMS, Algorithm
+from agentd.core.upwards import at_least_times, shown
+from agentd.run import blamed
 from agentd.run.regret import group_regret
 from agentd.run.scenario import Scenario
 from agentd.run.spec import DELTA, Outcome
 from agentd.run.versions import versions
+from agentd.settings import TestbedSettings
 
 NOT_PRIVATE = "reproducible, not private"
+SIMULATED = "simulated: no agent ran and nothing left one, ε is what running agents would have spent"
+NOT_CLAIMED = "nothing: no noise is added"
+UNPROVEN = "unproven: what a plug-in claims"
 
 
 def banner(scenario: Scenario) -> str:
@@ -25,9 +34,19 @@ def banner(scenario: Scenario) -> str:
         f"{settings.algorithm}: {settings.agents} agents, {spec.arms.count} {settings.reward} arms, "
         f"{settings.rounds} rounds, graph of diameter {spec.network.diameter}{drawn}, γ = {spec.gamma}"
     ]
+    if settings.rewards_per_person > 1:
+        lines.append(promise(settings))
     if scenario.reproducible:
         lines.append(f"seed {spec.seed}: {NOT_PRIVATE}")
     return "\n".join(lines)
+
+
+def promise(settings: TestbedSettings) -> str:
+    """What one reward and what one person is promised, in a line."""
+    return (
+        f"each reward ε = {shown(settings.reward_epsilon, 4)}, so that a person behind {settings.rewards_per_person} "
+        f"rewards at most has ε = {settings.epsilon:g}"
+    )
 
 
 def manifest(scenario: Scenario, runtime: str) -> dict[str, Any]:
@@ -39,7 +58,7 @@ def manifest(scenario: Scenario, runtime: str) -> dict[str, Any]:
         "versions": versions(),
         "settings": scenario.settings.to_json(),
         "seed": spec.seed if scenario.reproducible else None,
-        "privacy_note": NOT_PRIVATE if scenario.reproducible else "",
+        "privacy_note": _note(scenario, simulated=runtime.startswith("simulate")),
         "gamma": spec.gamma,
         "arms": spec.arms.to_json(),
         "topology": {
@@ -53,7 +72,7 @@ def manifest(scenario: Scenario, runtime: str) -> dict[str, Any]:
     }
 
 
-def summarise(scenario: Scenario, outcome: Outcome, wall_s: float) -> dict[str, Any]:
+def summarise(scenario: Scenario, outcome: Outcome, wall_s: float, *, simulated: bool = False) -> dict[str, Any]:
     """The figures of a run, as `summary.json` promises them."""
     spec, settings = scenario.spec, scenario.settings
     regret = group_regret(outcome.arm, spec.arms.means)
@@ -68,7 +87,7 @@ def summarise(scenario: Scenario, outcome: Outcome, wall_s: float) -> dict[str, 
         "messages": outcome.messages,
         "bytes": outcome.bytes,
         "dropped": dict(sorted(outcome.dropped.items())),
-        "privacy": privacy(scenario, outcome),
+        "privacy": privacy(scenario, outcome, simulated=simulated),
         "wall_s": round(wall_s, 3),
         "seed": spec.seed if scenario.reproducible else None,
     }
@@ -77,29 +96,63 @@ def summarise(scenario: Scenario, outcome: Outcome, wall_s: float) -> dict[str, 
     return summary
 
 
-def privacy(scenario: Scenario, outcome: Outcome) -> dict[str, Any]:
-    """What one changed reward is exposed to; the largest over the agents, pure and at δ."""
-    algorithms = [ALGORITHMS[scenario.spec.algorithm_of(agent)] for agent in range(scenario.settings.agents)]
+def privacy(scenario: Scenario, outcome: Outcome, *, simulated: bool = False) -> dict[str, Any]:
+    """What one changed reward is exposed to; the largest over the agents.
+
+    `transcript_private` is true of what has really happened, and of nothing else: agents ran, their noise was nobody's
+    to know, and everything that left them is covered by a claim that was proven.
+    """
+    spec = scenario.spec
+    algorithms = [ALGORITHMS[spec.algorithm_of(agent)] for agent in range(scenario.settings.agents)]
     noised = any(algorithm.noised for algorithm in algorithms)
-    epsilon = float(outcome.epsilon.max()) if outcome.epsilon is not None else math.inf
-    at_delta = float(outcome.epsilon_at_delta.max()) if outcome.epsilon_at_delta is not None else math.inf
+    proven = all(algorithm.transcript_private and algorithm.proven for algorithm in algorithms)
+    epsilon, over_lives = _largest(outcome.epsilon), outcome.epsilon_over_lives
+    per_person = scenario.settings.rewards_per_person
     return {
         "per_agent_epsilon": epsilon,
-        "epsilon_at_delta": at_delta,
+        "epsilon_over_lives": epsilon if over_lives is None else _largest(over_lives),
+        "lives": outcome.lives,
+        "rewards_per_person": per_person,
+        "per_person_epsilon": at_least_times(epsilon, per_person) if math.isfinite(epsilon) else epsilon,
+        "epsilon_at_delta": _largest(outcome.epsilon_at_delta),
         "delta": DELTA,
-        "nominal_epsilon": scenario.settings.epsilon if noised else None,
+        "at_delta_of": f"the schedule: an arm pulled in each of {spec.rounds} rounds, with all releases due then",
+        "nominal_epsilon": spec.policy.epsilon if noised else None,
         "mechanism": _mechanism(algorithms),
         "releases": outcome.releases,
-        "transcript_private": all(algorithm.transcript_private for algorithm in algorithms),
-        "note": NOT_PRIVATE if scenario.reproducible else "",
+        "covers": _covers(algorithms),
+        "transcript_private": proven and not simulated and not scenario.reproducible,
+        "simulated": simulated,
+        "reproducible": scenario.reproducible,
+        "note": _note(scenario, simulated=simulated),
     }
+
+
+def _largest(figures: NDArray[np.float64] | None) -> float:
+    return float(figures.max()) if figures is not None else math.inf
+
+
+def _note(scenario: Scenario, *, simulated: bool) -> str:
+    said = (SIMULATED if simulated else "", NOT_PRIVATE if scenario.reproducible else "")
+    return "; ".join(filter(None, said))
 
 
 def _mechanism(algorithms: Sequence[Algorithm]) -> str:
     if not any(algorithm.noised for algorithm in algorithms):
         return "none"
-    sealed = all(algorithm.transcript_private for algorithm in algorithms)
-    return "discrete Laplace, one release per reward" if sealed else "discrete Laplace"
+    once = all(algorithm.disjoint for algorithm in algorithms)
+    return "discrete Laplace, one release per reward" if once else "discrete Laplace"
+
+
+def _covers(algorithms: Sequence[Algorithm]) -> str:
+    """What ε is about, of each algorithm in the run that says something else."""
+    said = (
+        NOT_CLAIMED
+        if not each.noised
+        else (f"{UNPROVEN}, {each.covers}" if each.transcript_private and not each.proven else each.covers)
+        for each in algorithms
+    )
+    return "; ".join(dict.fromkeys(said))
 
 
 def table(summary: dict[str, Any], place: Path) -> str:
@@ -113,19 +166,34 @@ def table(summary: dict[str, Any], place: Path) -> str:
         lines += _spent_lines(spent)
     if summary["dropped"]:
         lines.append("dropped           " + ", ".join(f"{why} {n}" for why, n in summary["dropped"].items()))
+    said = blamed.blamed_lines(blamed.from_json(summary.get("blamed", {})))
+    lines += [f"{'' if number else 'blamed':17} {line}" for number, line in enumerate(said)]
     lines.append(f"took              {summary['wall_s']:.2f} s")
     lines.append(f"written to        {place}")
     return "\n".join(lines)
 
 
 def _spent_lines(spent: dict[str, Any]) -> list[str]:
-    if spent["transcript_private"]:
-        return [
-            f"privacy spent     ε = {spent['per_agent_epsilon']:.3g} per reward, against any set of other agents,",
-            "                  of everything that leaves an agent; r rewards of one person cost r·ε",
-        ]
-    return [
-        f"privacy spent     ε = {spent['per_agent_epsilon']:.3g} per reward "
-        f"({spent['epsilon_at_delta']:.3g} at δ = {spent['delta']:g}), nominal {spent['nominal_epsilon']:g}",
-        "                  of the noised sums only; the counts beside them are not private",
-    ]
+    """What was spent, and of what; a simulation and a seeded run say that they are one."""
+    first = (
+        f"{'privacy' if spent['simulated'] else 'privacy spent':17} ε = {shown(spent['per_agent_epsilon'])} per reward"
+    )
+    if spent["mechanism"] != "discrete Laplace":
+        lines = [f"{first}, against any set of other agents, of {spent['covers']};"]
+        lines.append(f"r rewards of one person cost r·ε: {_per_person(spent)}")
+    else:
+        lines = [f"{first}, nominal {spent['nominal_epsilon']:g}, of", spent["covers"]]
+        at_delta = f"{shown(spent['epsilon_at_delta'])} at δ = {spent['delta']:g}"
+        lines.append(f"before the run, for an arm that is pulled every time: ε = {at_delta}")
+    if spent["lives"] > 1:
+        in_each = shown(spent["epsilon_over_lives"])
+        lines.append(f"an agent had {spent['lives']} lives: whoever is behind one reward in each has ε = {in_each}")
+    lines += filter(None, spent["note"].split("; "))
+    return [f"{'':18}{line}" if number else line for number, line in enumerate(lines)]
+
+
+def _per_person(spent: dict[str, Any]) -> str:
+    person = spent["rewards_per_person"]
+    if person == 1:
+        return "see --rewards-per-person"
+    return f"{person} of them ε = {shown(spent['per_person_epsilon'])}"

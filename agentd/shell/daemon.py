@@ -12,29 +12,49 @@ import os
 import secrets
 import signal
 from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import zmq
 
 from agentd.core.agent import Agent
 from agentd.core.assembly import assemble, seeded_liar
+from agentd.core.gossip import WINDOW
 from agentd.core.lies import Attack
 from agentd.core.message import MAX_TRIAL
 from agentd.core.policy.coins import KeyedCoins
+from agentd.core.privacy.laplace import Noise
 from agentd.core.saved_state import SavedState
 from agentd.core.terms import Terms
+from agentd.core.trust.lives import Lives
+from agentd.core.trust.pace import Pace
+from agentd.core.trust.quota import Quota
+from agentd.core.upwards import whole_up
 from agentd.errors import AgentdError, BudgetExhausted, LedgerInDoubt
 from agentd.settings import AgentSettings
+from agentd.shell.agreement import agree, assumed, file_terms, narrowed
+from agentd.shell.doors.admission import admission_of_agent
+from agentd.shell.doors.door import Door
 from agentd.shell.drive import Reporter, drive_free, drive_lockstep
-from agentd.shell.environment_client import EnvironmentClient, RunOver
+from agentd.shell.environment_client import EnvironmentClient, OldIncarnation, RunOver
 from agentd.shell.health import PATIENCE, Health
 from agentd.shell.json_log import Log, open_log
 from agentd.shell.link import Link
 from agentd.shell.noise import noise_of
 from agentd.shell.state.keeper import StateKeeper, require_up_to_date
-from agentd.shell.transport import ZmqTransport
-from agentd.wire.environment_messages import MAX_COUNT, MAX_REASON_CHARS, MAX_REASONS, MICRO, Report, Welcome
+from agentd.shell.state.seat_file import seat_token
+from agentd.shell.transport import Transport, ZmqTransport
+from agentd.wire.environment_messages import (
+    MAX_BLAMES,
+    MAX_COUNT,
+    MAX_REASON_CHARS,
+    MAX_REASONS,
+    MICRO,
+    Report,
+    Welcome,
+)
 
 if TYPE_CHECKING:
     from agentd.shell.fault_injection import FaultWatch
@@ -92,15 +112,39 @@ async def _attend(
     health: Health,
 ) -> None:
     """Join the run, take part in it, leave it."""
+    own = file_terms(settings)
+    if own is not None:
+        settings, _ = narrowed(settings, own)  # what the operator does not allow is not even asked for
     keeper = StateKeeper.open(settings, log)
     try:
-        await _attend_with_state(settings, context, environment, log, stop, health=health, keeper=keeper)
+        environment.token = seat_token(settings)  # written down before anybody hears of it
+        await _attend_with_state(settings, own, context, environment, log, stop, health=health, keeper=keeper)
     finally:
         keeper.close()
 
 
-async def _attend_with_state(
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """All that one agent needs to take part in a run."""
+
+    settings: AgentSettings
+    agent: Agent
+    link: Link
+    environment: EnvironmentClient
+    keeper: StateKeeper
+    pace: Pace
+    stop: asyncio.Event
+    log: Log
+    health: Health
+
+    def report(self, *, done: bool) -> Report:
+        """What the environment is told."""
+        return _report(self.settings, self.agent, self.link, self.environment, done=done)
+
+
+async def _attend_with_state(  # noqa: PLR0917
     settings: AgentSettings,
+    own: Terms | None,
     context: zmq.Context[zmq.Socket[bytes]],
     environment: EnvironmentClient,
     log: Log,
@@ -109,45 +153,95 @@ async def _attend_with_state(
     health: Health,
     keeper: StateKeeper,
 ) -> None:
-    saved = keeper.saved
-    transport = ZmqTransport(context, own=settings.id, listen=settings.listen, peers=settings.peers)
-    link = Link(transport, own=settings.id, log=log)
+    admission = admission_of_agent(context, settings.listen, settings.peers.values(), settings.admit, log)
+    door = Door(settings.listen, admission)
+    transport = ZmqTransport(context, own=settings.id, door=door, peers={})
     health.say("ready", fresh_s=PATIENCE * settings.ready_timeout_s)  # bound; nothing moves until the others are there
-    try:
-        incarnation = saved.incarnation if saved is not None else settings.incarnation or 0
-        welcome = await environment.hello(settings.id, incarnation, settings.ready_timeout_s)
-        log = log.bind(run=welcome.run.hex())
-        agent = agent_of(settings, welcome, saved)
-        keeper.join(agent, welcome)
-        if agent.policy.ledger is not None and settings.state is None and settings.seed is None:
-            log.warning("the privacy ledger is in memory only and begins anew after a restart; --state DIR keeps it")
-        link.introduce(run=welcome.run, arms=welcome.arms, incarnation=agent.incarnation, round_=agent.trial)
-        watch = _watch_for_faults(settings, transport, link, log)
-        log.info("joined", trial=agent.trial, arms=welcome.arms, algorithm=settings.algorithm)
-        await _wait_for_neighbours(settings, link, stop, returning=agent.trial > 0)
-        if not stop.is_set():
-            log.info("ready", trial=agent.trial, neighbours=len(settings.peers))
-        await _take_part(
-            settings,
-            agent,
-            link,
-            environment,
-            horizon=welcome.horizon,
-            stop=stop,
-            log=log,
-            health=health,
-            keeper=keeper,
+    with contextlib.closing(transport):
+        watch = partial(_watch_for_faults, settings, transport)
+        await attend(
+            settings, transport, environment, keeper, stop=stop, log=log, health=health, own=own, watch_faults=watch
         )
-        health.say("done", trial=agent.trial)
-        if stop.is_set():
-            link.publish(agent.trial, (), last=True)
-        await _say_last(environment, _report(settings, agent, link, done=True), log)
-        if watch is not None:
-            log = log.bind(longest_round_s=round(watch.longest_round_s, 3))
-        lies = {} if agent.liar is None else {"lies": agent.liar.lies_told}
-        log.info("done", trial=agent.trial, dropped=dict(_dropped(agent, link)), heard=agent.heard, **lies)
-    finally:
-        link.close()
+
+
+class OpeningTransport(Transport, Protocol):
+    """A transport that connects when it is known to whom."""
+
+    def open(self, peers: Mapping[int, str], longest: int) -> None:
+        """Connect to these neighbours, none of whose frames is longer than so many bytes."""
+        ...
+
+
+async def attend(
+    settings: AgentSettings,
+    transport: OpeningTransport,
+    environment: EnvironmentClient,
+    keeper: StateKeeper,
+    *,
+    stop: asyncio.Event,
+    log: Log,
+    health: Health,
+    own: Terms | None = None,
+    make: Callable[..., Agent] | None = None,
+    watch_faults: Callable[[Link, Log], FaultWatch | None] | None = None,
+) -> None:
+    """Join the run, take part in it, leave it, over whatever carries bytes; `make` puts the agent together."""
+    welcome = await _join(settings, environment, keeper.saved)
+    heard_s = transport.now_s()
+    log = log.bind(run=welcome.run.hex())
+    settings, terms = agree(settings, welcome.terms, own, log)
+    agent = (make or agent_of)(settings, welcome, keeper.saved, terms=terms, lives=environment.lives)
+    transport.open(settings.peers, Quota.under(terms).longest_frame)
+    link = Link(transport, own=settings.id, log=log)
+    pace = Pace(terms, age_ms=welcome.age_ms, asked_s=environment.asked_s, heard_s=heard_s)
+    part = _Part(settings, agent, link, environment, keeper, pace, stop, log, health)
+    _enter(part, welcome, terms)
+    watch = watch_faults(link, log) if watch_faults is not None else None
+    await _wait_for_neighbours(part)
+    await _take_part(part)
+    await _leave(part, watch)
+
+
+def _enter(part: _Part, welcome: Welcome, terms: Terms) -> None:
+    """Begin where the agent stopped, under the terms of the run."""
+    settings, agent, log = part.settings, part.agent, part.log
+    part.keeper.join(agent, welcome, settings.reward_epsilon, rounds=settings.rounds)
+    if agent.policy.ledger is not None and settings.state is None and settings.seed is None:
+        log.warning("the privacy ledger is in memory only and begins anew after a restart; --state DIR keeps it")
+    part.link.introduce(
+        run=welcome.run,
+        arms=welcome.arms,
+        incarnation=agent.incarnation,
+        round_=agent.trial,
+        run_round=welcome.round if settings.clock == "lockstep" else 0,
+        terms=terms,
+    )
+    log.info("joined", trial=agent.trial, arms=welcome.arms, algorithm=settings.algorithm)
+
+
+async def _leave(part: _Part, watch: FaultWatch | None) -> None:
+    """Say goodbye to the neighbours and to the environment."""
+    agent, link, log = part.agent, part.link, part.log
+    part.health.say("done", trial=agent.trial)
+    if part.stop.is_set():
+        link.publish(link.round, (), last=True)
+    await _say_last(part.environment, part.report(done=True), log)
+    if watch is not None:
+        log = log.bind(longest_round_s=round(watch.longest_round_s, 3))
+    lies = {} if agent.liar is None else {"lies": agent.liar.lies_told}
+    log.info("done", trial=agent.trial, dropped=dict(_dropped(agent, link)), heard=agent.heard, **lies)
+
+
+async def _join(settings: AgentSettings, environment: EnvironmentClient, saved: SavedState | None) -> Welcome:
+    """Take the agent's seat; where the state is in doubt, in a new life."""
+    hello = partial(environment.hello, settings.id, timeout_s=settings.ready_timeout_s)
+    if saved is None:
+        return await hello(settings.incarnation)
+    try:
+        welcome = await hello(saved.incarnation)
+    except OldIncarnation:  # it may have died after it was given this new life and before that was written down
+        return await hello(saved.trial + 1)
+    return await hello(None) if saved.in_doubt(welcome.next_trial - 1) else welcome
 
 
 def _watch_for_faults(settings: AgentSettings, transport: ZmqTransport, link: Link, log: Log) -> FaultWatch | None:
@@ -162,45 +256,43 @@ def _watch_for_faults(settings: AgentSettings, transport: ZmqTransport, link: Li
     return watch
 
 
-async def _wait_for_neighbours(settings: AgentSettings, link: Link, stop: asyncio.Event, *, returning: bool) -> None:
+async def _wait_for_neighbours(part: _Part) -> None:
+    settings, returning = part.settings, part.agent.trial > 0
     timeout_s = min(REJOIN_S, settings.ready_timeout_s) if returning else settings.ready_timeout_s
-    await link.wait_until_ready(timeout_s, stop, all_needed=settings.clock == "lockstep" and not returning)
+    some_needed = settings.clock == "lockstep" and not returning
+    await part.link.wait_until_ready(timeout_s, part.stop, some_needed=some_needed)
+    if returning:
+        part.link.rounds.were_away()  # what was said while we joined tells where the others are by now
+    if not part.stop.is_set():
+        part.log.info("ready", trial=part.agent.trial, neighbours=len(settings.peers))
 
 
-async def _take_part(
-    settings: AgentSettings,
-    agent: Agent,
-    link: Link,
-    environment: EnvironmentClient,
-    *,
-    keeper: StateKeeper,
-    horizon: int,
-    stop: asyncio.Event,
-    log: Log,
-    health: Health,
-) -> None:
+async def _take_part(part: _Part) -> None:
+    settings, agent, link, environment = part.settings, part.agent, part.link, part.environment
+
     def report() -> None:
-        environment.report(_report(settings, agent, link, done=False))
-        health.beat(agent.trial)
+        environment.report(part.report(done=False))
+        part.health.beat(agent.trial)
 
-    rounds = min(settings.rounds or MAX_TRIAL, horizon or MAX_TRIAL)
-    reporter = Reporter(report, log)
+    rounds = settings.rounds or MAX_TRIAL
+    reporter = Reporter(report, part.log, environment.lives, link.rounds.where, link.now_s)
     if settings.clock == "lockstep":
-        drive = partial(drive_lockstep, round_timeout_s=settings.round_timeout_s)
+        environment.on_silence = partial(link.tell_of_silence, settings.round_timeout_s / 2)
+        drive = partial(drive_lockstep, round_timeout_s=settings.round_timeout_s, word=environment)
     else:
-        drive = partial(drive_free, interval_s=settings.interval_s)
+        drive = partial(drive_free, interval_s=settings.interval_s, pace=part.pace)
     longest_s = settings.round_timeout_s if settings.clock == "lockstep" else settings.interval_s
-    health.say("running", trial=agent.trial, fresh_s=PATIENCE * longest_s)
+    part.health.say("running", trial=agent.trial, fresh_s=PATIENCE * longest_s)
     try:
-        await drive(agent, link, environment, rounds=rounds, stop=stop, reporter=reporter, keeper=keeper)
+        await drive(agent, link, environment, rounds=rounds, stop=part.stop, reporter=reporter, keeper=part.keeper)
     except RunOver:
-        stop.set()
+        part.stop.set()
     except LedgerInDoubt:
         link.publish(link.round, (), last=True)  # nothing of the round that could not be written down
         raise
     except BudgetExhausted:
         link.publish(link.round, (), last=True)
-        await _say_last(environment, _report(settings, agent, link, done=True), log)
+        await _say_last(environment, part.report(done=True), part.log)
         raise
 
 
@@ -211,18 +303,24 @@ async def _say_last(environment: EnvironmentClient, report: Report, log: Log) ->
         log.warning("the environment did not take the last report", why=str(fault))
 
 
-def agent_of(settings: AgentSettings, welcome: Welcome, saved: SavedState | None = None) -> Agent:
-    """The agent that the settings describe, continuing where it stopped.
+def agent_of(
+    settings: AgentSettings,
+    welcome: Welcome,
+    saved: SavedState | None = None,
+    *,
+    terms: Terms | None = None,
+    lives: Lives | None = None,
+    noise: Noise | None = None,
+    window: int = WINDOW,
+) -> Agent:
+    """The agent that the settings describe, continuing where it stopped, under the terms that it goes by.
 
-    An agent without state of its own starts a new incarnation, named after the trials it has lost: a number that
-    grows with every return and needs no memory.
+    Its incarnation is the environment's to give, its noise that of the settings unless another is handed in.
     """
     counted = welcome.next_trial - 1
     if saved is not None:
         require_up_to_date(saved, counted, str(settings.state))
-        incarnation = saved.incarnation
-    else:
-        incarnation = settings.incarnation if settings.incarnation is not None else counted
+    incarnation = welcome.incarnation
     liar = None
     if settings.lies:
         liar = seeded_liar(Attack.parse(settings.attack), settings.contamination, _seed(settings), settings.id)
@@ -230,13 +328,16 @@ def agent_of(settings: AgentSettings, welcome: Welcome, saved: SavedState | None
         settings.id,
         settings.algorithm,
         settings.policy(welcome.arms),
-        Terms(welcome.arms, settings.gamma, settings.epsilon),
-        noise=noise_of(settings, incarnation),
+        assumed(settings, welcome.terms) if terms is None else terms,
+        noise=noise or noise_of(settings, incarnation),
         coins=KeyedCoins(_seed(settings), settings.id),
         liar=liar,
         incarnation=incarnation,
         trial=counted,
         saved=saved,
+        lives=lives,
+        neighbours=settings.peers,
+        window=window,
     )
 
 
@@ -245,18 +346,22 @@ def _seed(settings: AgentSettings) -> int:
     return settings.seed if settings.seed is not None else secrets.randbits(63)
 
 
-def _report(settings: AgentSettings, agent: Agent, link: Link, *, done: bool) -> Report:
+def _report(settings: AgentSettings, agent: Agent, link: Link, environment: EnvironmentClient, *, done: bool) -> Report:
     ledger = agent.policy.ledger
     # A liar's sequence numbers can make a count of lost frames larger than any honest one.
     counted = ((reason[:MAX_REASON_CHARS], min(count, MAX_COUNT)) for reason, count in _dropped(agent, link).items())
     return Report(
         agent=settings.id,
+        token=environment.token,
         trial=agent.trial,
         messages=link.messages,
         bytes=link.bytes,
         dropped=tuple(sorted(counted)[:MAX_REASONS]),
-        epsilon_micro=round(ledger.epsilon_one_reward() * MICRO) if ledger else 0,
+        epsilon_micro=min(whole_up(ledger.epsilon_one_reward(), MICRO), MAX_COUNT) if ledger else MAX_COUNT,
         done=done,
+        returns=environment.lives.known,
+        round=link.round if settings.clock == "lockstep" else 0,
+        blames=link.blames[:MAX_BLAMES],
     )
 
 

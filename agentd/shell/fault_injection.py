@@ -63,9 +63,7 @@ class FaultyLine:
         """Read what has come, decide what gets through, and when."""
         due_s = self._watch.now_s() + self.disturbance.delay_s
         for _ in range(QUEUE_FRAMES - len(self._late)):
-            try:
-                part = self._line.socket.recv(zmq.NOBLOCK)
-            except zmq.Again:
+            if (part := self._line.read(zmq.NOBLOCK)) is None:
                 return
             if self.disturbance.cut:
                 self._watch.dropped["injected-cut"] += 1

@@ -11,7 +11,7 @@ import os
 import time
 from pathlib import Path
 
-from agentd.files import replacing
+from agentd.files import PUBLIC, replacing
 from agentd.shell.json_log import Log
 
 BEAT_EVERY_S = 1.0
@@ -54,8 +54,8 @@ class Health:
         now_s = time.clock_gettime(time.CLOCK_MONOTONIC)
         content = {**self._about, "state": state, "trial": trial, "written_s": now_s, "fresh_s": fresh_s}
         try:
-            with replacing(self._path, shared=True) as beside:
-                beside.write_text(json.dumps(content), encoding="utf-8")
+            with replacing(self._path, mode=PUBLIC, shared=True) as file:  # there is no secret in it
+                file.write(json.dumps(content).encode())
         except OSError as fault:  # an agent that works must not end because nobody can see it
             self._log.warning("no health file", path=str(self._path), why=fault.strerror)
             self._path = None

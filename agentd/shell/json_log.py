@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import TextIO
 
 from agentd.errors import ConfigurationError
+from agentd.files import make_directory, open_own
 
 
 def _import_structlog_without_rich() -> None:
@@ -32,13 +34,20 @@ from structlog.typing import FilteringBoundLogger  # noqa: E402
 Log = FilteringBoundLogger
 
 
+def _opened(file: str) -> int:
+    """The file, ours alone; but /dev/stderr and its like are links, and nobody's."""
+    how = os.O_WRONLY | os.O_APPEND
+    return os.open(file, how | os.O_CLOEXEC) if file.startswith("/dev/") else open_own(file, how)
+
+
 def open_log(file: str | None, level: str) -> Log:
     """A logger of its own: nothing global is configured, so several agents can live in one process."""
     target: TextIO = sys.stderr
     if file is not None:
         try:
-            Path(file).parent.mkdir(parents=True, exist_ok=True)
-            target = Path(file).open("a", encoding="utf-8", buffering=1)  # noqa: SIM115 - closed with the process
+            make_directory(Path(file).parent)
+            descriptor = _opened(file)
+            target = os.fdopen(descriptor, "a", encoding="utf-8", errors="replace", buffering=1)
         except OSError as fault:
             raise ConfigurationError(f"cannot write the log {file}: {fault.strerror}") from None
     logger: Log = structlog.wrap_logger(

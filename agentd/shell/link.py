@@ -8,23 +8,31 @@ event loop that is woken for every frame reaches a third of the rounds of a loop
 needs. An agent in lockstep has nothing to do until its round is complete, so it blocks, on one neighbour after the
 other; between slices, and once a second, the event loop runs, so that signals and timers are hardly late. (Waiting for
 the slowest of the round before first saves hardly a wake-up, and costs more than it saves.)
+
+Whoever blocks on one neighbour does not see when the others' frames come. Where that matters (`Rounds.looks`) all lines
+are watched at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from agentd.core.message import Batch
 from agentd.core.rounds import Do, Neighbour, Rounds
+from agentd.core.sequel import follows
+from agentd.core.terms import Terms
+from agentd.core.trust.blame import Blame, Why
+from agentd.core.trust.heads import only_said_by
+from agentd.core.trust.quota import Quota
 from agentd.errors import PeerError
 from agentd.shell.barrier import Barrier
 from agentd.shell.json_log import Log
-from agentd.shell.transport import Line, Transport
+from agentd.shell.sockets import QUEUE_FRAMES, SLICE_MS
+from agentd.shell.transport import SEVERAL_PARTS, Line, Transport
 from agentd.wire.codec import decode_frames, encode_frame
-from agentd.wire.expectation import Expectation, read_expected
+from agentd.wire.expectation import Expectation, read_expected, senders_of
 from agentd.wire.frame import GOODBYE, GREETING, Frame, together
 from agentd.wire.layout import HeadReader
 from agentd.wire.size import fitting
@@ -37,8 +45,16 @@ EVENTS_AT_ONCE = 1024
 """Subscriptions looked at before something else is done; whoever subscribes without end must not keep us here."""
 LATE_FRAMES_AT_ONCE = 16
 """Frames taken at once from a neighbour that is not waited for."""
+QUEUED_FRAMES = 3 * QUEUE_FRAMES
+"""Frames taken at once from each neighbour by who may be behind: all that can have gathered, and some more."""
+SLICE_S = SLICE_MS / 1000
+OVERSLEPT_S = 0.1
+"""Whoever is woken so much later than it asked for did not run in between."""
 BREATHE_EVERY_S = 1.0
 """How often the event loop runs while rounds follow each other without waiting."""
+
+_DOES = {Why.SLOW: "slow", Why.FLOOD: "floods us", Why.WRONG: "sends what is wrong", Why.AHEAD: "claims to be ahead"}
+"""As people are told."""
 
 Parts = Sequence[tuple[Neighbour[Frame], bytes]]
 """What came, and from whom."""
@@ -61,14 +77,18 @@ class Link:
         self._lines: dict[int, Line] = dict(transport.lines)
         self._expected: dict[int, Expectation | None] = dict.fromkeys(self._lines)
         """The next frame of each neighbour, if it goes on as it did in the last round."""
+        self._said_by_all = 0
+        """The number of the last round that was as expected, if everybody could say what it said; else 0."""
         self._fast_path = fast_path
         self._heads = HeadReader(fast_path=fast_path)
         self._faults: FaultWatch | None = None
         self._breathe_at = self.now_s()
+        self.meanwhile: Callable[[], None] | None = None
+        """What else is to be done while a round takes long, about once in a slice."""
         self.messages = 0
         """Messages sent, each once per neighbour."""
         self.bytes = 0
-        self.dropped: Counter[str] = Counter()
+        self.dropped = transport.dropped
         self.rounds: Rounds[Frame] = Rounds(self._lines, now_s=self.now_s(), dropped=self.dropped)
 
     @property
@@ -77,30 +97,45 @@ class Link:
 
     @property
     def latest_round(self) -> int:
-        """The furthest round that anybody we hear has reached, ourselves included."""
+        """How far the run can be; see `Rounds.latest`."""
         return self.rounds.latest
+
+    @property
+    def runs_away(self) -> bool:
+        """Whether we are far ahead of the run, and somebody is missing."""
+        return self.rounds.runs_away
+
+    @property
+    def blames(self) -> tuple[Blame, ...]:
+        """What is held against neighbours."""
+        return self.rounds.blames
 
     @property
     def down(self) -> list[int]:
         """The neighbours that rounds do not wait for, though they did not say goodbye."""
         return [neighbour.id for neighbour in self.rounds.down]
 
-    def introduce(self, *, run: bytes, arms: int, incarnation: int, round_: int) -> None:
-        """Say which run this is, once the environment has told."""
+    def introduce(
+        self, *, run: bytes, arms: int, incarnation: int, round_: int, run_round: int = 0, terms: Terms | None = None
+    ) -> None:
+        """Say which run this is, once the environment has told, and in which round it is; ours may be an older one."""
         self._run, self._arms, self._incarnation = run, arms, incarnation
         self.rounds.enter(round_)
+        self.rounds.where.told(run_round)
+        if terms is not None:
+            self.rounds.agree(Quota.under(terms), terms.horizon)
         self._log = self._log.bind(run=run.hex())
 
     def inject_faults(self, faults: FaultWatch) -> None:
         """Let an operator inject faults between us and our neighbours."""
         self._faults = faults
 
-    async def wait_until_ready(self, timeout_s: float, stop: asyncio.Event, *, all_needed: bool) -> None:
+    async def wait_until_ready(self, timeout_s: float, stop: asyncio.Event, *, some_needed: bool) -> None:
         """Return when every neighbour hears us and was heard, or late without those that are not needed."""
         barrier = Barrier(
             self._transport, self.rounds, own=self._own, run=self._run, answer=self.greet_subscribers, log=self._log
         )
-        await barrier.wait(timeout_s, stop, all_needed=all_needed)
+        await barrier.wait(timeout_s, stop, some_needed=some_needed)
 
     def publish(self, round_: int, batches: Iterable[Batch], *, last: bool = False) -> None:
         """One frame to all neighbours; `last` says goodbye."""
@@ -117,41 +152,78 @@ class Link:
         self.messages += sum([len(batch.head) for batch in fit]) * len(self._lines)
         self.bytes += len(data) * len(self._lines)
 
+    def told(self, run_round: int) -> None:
+        """Take up the environment's word on where the run is."""
+        self.rounds.where.told(run_round)
+
+    def ask(self) -> None:
+        """Let that word be asked for."""
+        self.rounds.where.ask = True
+
+    def next_round(self) -> int:
+        """Where to go next; whoever may be behind looks first at all that was said meanwhile."""
+        if self.rounds.may_be_behind:
+            self._catch_up()
+        return self.rounds.next_round
+
     async def gather(self, timeout_s: float, stop: asyncio.Event) -> list[Batch]:
         """What the neighbours said in this round: all of it, or what came within the time."""
         rounds = self.rounds
-        if not rounds.wait(self.now_s(), timeout_s):
+        ordinary = rounds.wait(self.now_s(), timeout_s)
+        if not ordinary:
             self._hear_those_down()
             rounds.settle(self.now_s())
         if rounds.orders:
             self._carry_out()
         while rounds.waiting and not stop.is_set():
-            parts = await self._next_parts(rounds.waiting, stop)
-            if len(parts) == len(self._lines) and (batch := self._read_expected(parts)) is not None:
-                await self._breathe()
+            parts = self._seen_parts(rounds.waiting) if rounds.looks else self._next_parts(rounds.waiting)
+            if ordinary and len(parts) == len(self._lines) and (batch := self._read_expected(parts)) is not None:
+                rounds.all_go_on(await self._breathe())
                 return [batch]
+            ordinary = False
+            late = len(parts) < len(rounds.waiting)
             self._read(parts)
             rounds.tick(self.now_s())
             if rounds.orders:
                 self._carry_out()
-        await self._breathe()
-        return together(rounds.take())
+            if late and rounds.waiting:
+                await self._while_waiting()
+        return together(rounds.take(await self._breathe()), self.dropped)
+
+    async def _while_waiting(self) -> None:
+        """A slice is over: let signals in, answer who subscribed, and watch from now on who comes when."""
+        self.rounds.look_closely()
+        await asyncio.sleep(0)
+        self.greet_subscribers()
+        if self.meanwhile is not None:
+            self.meanwhile()
+
+    def tell_of_silence(self, every_s: float) -> None:
+        """Let the neighbours know now and then that it is the environment that holds us up.
+
+        Those that begin to hear us meanwhile are answered: where all agents start together they wait for nothing else.
+        """
+        self.greet_subscribers()
+        self.rounds.tell_of_silence(self.now_s(), every_s)
+        self._carry_out()
 
     def drain(self) -> list[Batch]:
         """What came since the last call; for agents that run on their own clock and wait for nobody."""
         self.greet_subscribers()
         for neighbour in self.rounds.everybody:
-            parts = self._late_parts(neighbour)
+            parts = [(neighbour, part) for part in self._late_parts(neighbour)]
             self._read(parts, hold=False)
             self.rounds.listened(neighbour, heard=bool(parts), now_s=self.now_s())
+        self.rounds.shun_floods(self.now_s())
         self._carry_out()
-        return together(self.rounds.take())
+        return together(self.rounds.take(self.now_s()), self.dropped)
 
     def greet_subscribers(self) -> None:
         """Answer every neighbour whose subscription is seen; so both sides know that they hear each other."""
+        self.rounds.greet_owed(self.now_s())
         for _ in range(EVENTS_AT_ONCE):
             if (event := self._transport.event()) is None:
-                return
+                break
             try:
                 subscription = read_subscription(event)
             except PeerError as fault:
@@ -159,7 +231,8 @@ class Link:
                 continue
             if subscription is not None:
                 self.rounds.subscription(subscription.subscriber, joined=subscription.joined, now_s=self.now_s())
-                self._carry_out()
+        if self.rounds.orders:
+            self._carry_out()
 
     def close(self) -> None:
         """Let the last frame leave and close."""
@@ -182,56 +255,89 @@ class Link:
                 self._log.info("neighbour back", neighbour=number, round=self.round)
             elif do is Do.GREET:
                 self._transport.publish(sync_topic(number) + self._encoded((), GREETING))
+            elif do is Do.ACCUSE:
+                self._name_the_accused()
+            elif do is Do.SHUN:
+                line.disconnect()
             elif do is Do.RECONNECT or not line.is_readable():
                 line.reconnect()
+
+    def _name_the_accused(self) -> None:
+        for number, why, figures in self.rounds.take_accusations():
+            address = self._lines[number].address
+            self._log.warning(f"neighbour {_DOES[why]}", neighbour=number, address=address, **figures)
 
     def _hear_those_down(self) -> None:
         """Look, without waiting, whether neighbours that were given up came back."""
         for neighbour in self.rounds.down:
-            if parts := self._late_parts(neighbour):
-                self._read(parts)
-                self.rounds.returned(neighbour)
+            heard = False
+            for part in self._late_parts(neighbour):
+                heard = True
+                self._read([(neighbour, part)])
+                if neighbour.held is not None or self.rounds.is_muted(neighbour):
+                    break  # it is ahead of us: the rest is for later; or it sends without end
+            if heard:
+                self.rounds.returned(neighbour, self.now_s())
+        self.rounds.shun_floods(self.now_s())
 
-    def _late_parts(self, neighbour: Neighbour[Frame]) -> Parts:
+    def _catch_up(self) -> None:
+        """Look at all that lies ready: it tells where the others are, and what they said meanwhile."""
+        for neighbour in self.rounds.everybody:
+            parts = [(neighbour, part) for part in self._late_parts(neighbour, QUEUED_FRAMES)]
+            if parts:
+                self._read(parts, newest=True)
+                self.rounds.returned(neighbour, self.now_s())
+        self.rounds.shun_floods(self.now_s())
+        if self.rounds.orders:
+            self._carry_out()
+
+    def _late_parts(self, neighbour: Neighbour[Frame], most: int = LATE_FRAMES_AT_ONCE) -> Iterator[bytes]:
         """What lies ready of a neighbour that is not waited for, up to a limit."""
         receive = self._lines[neighbour.id].receive
-        got = (receive(False) for _ in range(LATE_FRAMES_AT_ONCE))
-        return [(neighbour, part) for part in got if part is not None]
+        for _ in range(most):
+            if (part := receive(False)) is None:
+                return
+            yield part
 
-    async def _next_parts(self, waiting: Sequence[Neighbour[Frame]], stop: asyncio.Event) -> Parts:
-        """The next part of each neighbour, but for those that say nothing until the time is over.
+    def _next_parts(self, waiting: Sequence[Neighbour[Frame]]) -> Parts:
+        """The next part of each neighbour, but for those that say nothing until a slice of time is over.
 
         Blocks at once instead of asking first: an answer "nothing yet" is an exception, and costs more than the part.
         """
         parts: list[tuple[Neighbour[Frame], bytes]] = []
         lines, wait = self._lines, True
         for neighbour in waiting:
-            line = lines[neighbour.id]
-            part = line.receive(wait)
-            if part is None and wait:
-                part = await self._wait_for(line, stop)
-                wait = part is not None  # else the time is over, for all of them
+            part = lines[neighbour.id].receive(wait)
             if part is not None:
                 parts.append((neighbour, part))
+            else:
+                wait = False  # the slice is over, for all of them
         return parts
 
-    async def _wait_for(self, line: Line, stop: asyncio.Event) -> bytes | None:
-        """The next part of a neighbour that let a slice pass, or None when the time is over."""
-        while self.now_s() < self.rounds.deadline_s and not stop.is_set():
-            await asyncio.sleep(0)  # a slice is over: let signals in
-            self.greet_subscribers()
-            self.rounds.tell_of_delay(self.now_s())
-            self._carry_out()
-            if (part := line.receive(True)) is not None:
-                return part
-        return line.receive(False)
+    def _seen_parts(self, waiting: Sequence[Neighbour[Frame]]) -> Parts:
+        """The same, watching all of them at once; the rounds are told when each part came."""
+        rounds, now_s = self.rounds, self.now_s()
+        found: dict[int, bytes] = {}
+        end_s, missing = now_s + SLICE_S, list(waiting)
+        while missing and (left_s := min(end_s, rounds.next_s_for(missing)) - now_s) > 0:
+            ready = self._transport.ready([self._lines[neighbour.id] for neighbour in missing], left_s)
+            before_s, now_s = now_s, self.now_s()
+            if (overslept_s := now_s - before_s - left_s) > OVERSLEPT_S:
+                rounds.forgive(overslept_s)
+            for neighbour in [neighbour for neighbour in missing if neighbour.id in ready]:
+                if (part := self._lines[neighbour.id].receive(False)) is not None:
+                    found[neighbour.id] = part
+                    rounds.came(neighbour, now_s)
+            missing = [neighbour for neighbour in missing if neighbour.id not in found]
+        return [(neighbour, found[neighbour.id]) for neighbour in waiting if neighbour.id in found]
 
-    async def _breathe(self) -> None:
+    async def _breathe(self) -> float:
         """Let the event loop run now and then, for signals; in every round it would cost as much as the frames."""
         now = self.now_s()
         if now >= self._breathe_at:
             self._breathe_at = now + BREATHE_EVERY_S
             await asyncio.sleep(0)
+        return now
 
     def _read_expected(self, parts: Parts) -> Batch | None:
         """All that was said in this round, if every neighbour just goes on as before; nothing is noted otherwise."""
@@ -239,27 +345,39 @@ class Link:
             return None
         expected = [(self._expected[neighbour.id], neighbour.sequence + 1, part) for neighbour, part in parts]
         batch = read_expected(expected, self.rounds.round, self._heads)
-        if batch is not None:
-            self.rounds.all_go_on()
+        if batch is None:
+            return None
+        if not follows(batch.sequel, self._said_by_all):  # else these are the heads that were looked at before
+            said = only_said_by(batch, senders_of(expected))
+            if refused := len(batch) - len(said):
+                self.dropped["lifetime"] += refused
+            batch = said
+        self._said_by_all = batch.sequel.number if batch.sequel is not None else 0
         return batch
 
-    def _read(self, parts: Parts, *, hold: bool = True) -> None:
-        """Decode parts and hand them to the rounds; `hold` keeps early frames for theirs."""
+    def _read(self, parts: Parts, *, hold: bool = True, newest: bool = False) -> None:
+        """Decode parts and hand them to the rounds; `hold` keeps early frames for theirs, `newest` the last of them."""
+        self._said_by_all = 0  # what is expected may change
         payloads: list[tuple[Neighbour[Frame], bytes]] = []
         for neighbour, part in parts:
+            if part == SEVERAL_PARTS:
+                self.rounds.babbles(neighbour)
+                continue
+            if self.rounds.refuses_unread(neighbour, len(part)):
+                continue
             try:
                 payloads.append((neighbour, payload(part, self._topic)))
             except PeerError as fault:
-                self.dropped[fault.reason] += 1
+                self.rounds.wrong(neighbour, fault.reason, len(part))
         decoded = decode_frames([data for _, data in payloads], arms=self._arms, heads=self._heads)
         for (neighbour, data), frame in zip(payloads, decoded, strict=True):
             if isinstance(frame, PeerError):
-                self.dropped[frame.reason] += 1
+                self.rounds.wrong(neighbour, frame.reason, len(data))
             elif frame.run != self._run:
-                self.dropped["run"] += 1
+                self.rounds.wrong(neighbour, "run", len(data))
             elif frame.sender != neighbour.id:
-                self.dropped["sender"] += 1
+                self.rounds.wrong(neighbour, "sender", len(data))
             else:
-                goes_on = self.rounds.hear(neighbour, frame, len(data), hold=hold)
+                goes_on = self.rounds.hear(neighbour, frame, len(data), hold=hold, newest=newest)
                 expected = Expectation.after(frame, FRAME_TOPIC + data) if goes_on and self._fast_path else None
                 self._expected[neighbour.id] = expected

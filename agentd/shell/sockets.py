@@ -11,13 +11,13 @@ peer that came back under another address. TCP's own timers clean up what a vani
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Mapping
 
 import zmq
 
 from agentd.errors import ConfigurationError
-from agentd.shell.resolve import has_name
+from agentd.shell.doors.door import Door, why
+from agentd.shell.resolve import has_ipv6, has_name
 from agentd.wire.frame import MAX_FRAME_BYTES
 from agentd.wire.topics import FRAME_TOPIC, LONGEST_TOPIC, sync_topic
 
@@ -25,11 +25,17 @@ SLICE_MS = 200
 """How long a blocking receive may keep the event loop from looking at signals."""
 QUEUE_FRAMES = 64
 """Frames that may wait for a slow neighbour, per side; then the newest are lost, counted by their sequence numbers."""
+QUEUE_EVENTS = 2
+"""Subscriptions of one subscriber that may wait for us, as many as each has; more wait with who sends them. Each time
+that we look, ZeroMQ takes in all that wait, without any limit of its own: with 64, a flood came ten times as fast and
+took 50 MB."""
+LONGEST_EVENT = 64
+"""Bytes; a subscription has a dozen, a handshake without keys at most fifty. Who sends more is cut off: each byte of a
+subscription costs fifty of memory, for as long as the process lives."""
 DEAD_AFTER_MS = 10_000
 """How long sent data may stay unacknowledged before the connection is given up."""
 
 _COMMON = {
-    zmq.IPV6: 0,
     zmq.MAXMSGSIZE: MAX_FRAME_BYTES + LONGEST_TOPIC,  # without it one message can take all memory
     zmq.RECONNECT_IVL: 100,
     zmq.RECONNECT_IVL_MAX: 10_000,  # back off, or hundreds of agents storm one that is down
@@ -43,30 +49,41 @@ _COMMON = {
 }
 
 _PUBLISH = {
+    zmq.MAXMSGSIZE: LONGEST_EVENT,  # of what comes in; what is sent may be as long as a frame
     zmq.LINGER: 1_000,  # the last frame still has to leave
     zmq.SNDHWM: QUEUE_FRAMES,
+    zmq.RCVHWM: QUEUE_EVENTS,
     zmq.XPUB_VERBOSE: 1,  # without it the second equal subscription stays invisible
+    zmq.ONLY_FIRST_SUBSCRIBE: 1,  # a subscription is a message of its own, not a part of one
 }
 _SUBSCRIBE = {zmq.LINGER: 0, zmq.RCVHWM: QUEUE_FRAMES, zmq.RCVTIMEO: SLICE_MS}
 _ASK = {zmq.LINGER: 500, zmq.RCVTIMEO: SLICE_MS, zmq.SNDTIMEO: SLICE_MS}
 
 
-def publisher(context: zmq.Context[zmq.Socket[bytes]], listen: str) -> zmq.Socket[bytes]:
-    """An XPUB socket that neighbours subscribe to."""
+def publisher(context: zmq.Context[zmq.Socket[bytes]], door: Door) -> zmq.Socket[bytes]:
+    """An XPUB socket that neighbours subscribe to, behind a door."""
     socket = _made(context, zmq.XPUB, _COMMON | _PUBLISH)
-    try:
-        socket.bind(listen)
-    except zmq.ZMQError as fault:
-        socket.close(linger=0)
-        raise ConfigurationError(
-            f"cannot listen on {listen}: {_why(fault)}; choose another address with --listen"
-        ) from None
+    door.open(socket)
     return socket
 
 
-def subscriber(context: zmq.Context[zmq.Socket[bytes]], own: int, address: str) -> zmq.Socket[bytes]:
-    """A SUB socket that hears one neighbour, so that the sender of each frame is known."""
-    socket = _made(context, zmq.SUB, _COMMON | _SUBSCRIBE)
+def subscriber(
+    context: zmq.Context[zmq.Socket[bytes]],
+    own: int,
+    address: str,
+    longest: int = MAX_FRAME_BYTES,
+    *,
+    probes: bool = False,
+) -> zmq.Socket[bytes]:
+    """A SUB socket that hears one neighbour, so that the sender of each frame is known; a longer frame ends its line.
+
+    What nobody has read yet lies in memory, and it may be a whole queue of the longest frames. One that probes lets
+    frames of any length in, one at a time: a neighbour that is silent may have been cut off for one.
+    """
+    limit = {zmq.MAXMSGSIZE: min(longest, MAX_FRAME_BYTES) + LONGEST_TOPIC}
+    if probes:
+        limit = {zmq.MAXMSGSIZE: MAX_FRAME_BYTES + LONGEST_TOPIC, zmq.RCVHWM: 1}
+    socket = _made(context, zmq.SUB, _COMMON | _SUBSCRIBE | limit)
     socket.subscribe(FRAME_TOPIC)
     socket.subscribe(sync_topic(own))
     return _connected(socket, address)
@@ -90,13 +107,11 @@ def _connected(socket: zmq.Socket[bytes], address: str) -> zmq.Socket[bytes]:
     if has_name(address):  # whoever uses the socket connects it when the name was found
         return socket
     try:
+        if "[" in address and not has_ipv6():
+            raise zmq.ZMQError(errno.EAFNOSUPPORT)
+        socket.setsockopt(zmq.IPV6, int("[" in address))
         socket.connect(address)
     except zmq.ZMQError as fault:
         socket.close(linger=0)
-        raise ConfigurationError(f"cannot connect to {address}: {_why(fault)}") from None
+        raise ConfigurationError(f"cannot connect to {address}: {why(fault)}") from None
     return socket
-
-
-def _why(fault: zmq.ZMQError) -> str:
-    """What the system says; pyzmq's own text repeats the address."""
-    return os.strerror(fault.errno or errno.EINVAL).lower()

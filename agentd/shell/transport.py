@@ -8,21 +8,36 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import zmq
 
+from agentd.shell.doors.door import Door
 from agentd.shell.resolve import Route
 from agentd.shell.sockets import SLICE_MS, publisher, subscriber
+from agentd.wire.frame import MAX_FRAME_BYTES
+from agentd.wire.topics import FRAME_TOPIC
 
 if TYPE_CHECKING:  # only a testbed with injected faults loads it
     from agentd.shell.fault_injection import FaultyLine
 
+PARTS_AT_ONCE = 1024
+"""Parts of what a subscriber must not send, passed over before something else is done."""
 _READABLE = int(zmq.POLLIN)
 """As a plain number: arithmetic with an enumeration is slow."""
+
+
+LOOK_DISTURBED_S = 0.005
+"""How often lines are looked at that hold something back, or may."""
+
+
+SEVERAL_PARTS = b""
+"""Told instead of a message of several parts; a message of one begins with its topic."""
 
 
 class Line(Protocol):
@@ -47,9 +62,16 @@ class Line(Protocol):
         """Connect anew."""
         ...
 
+    def disconnect(self) -> None:
+        """Hear nothing of the neighbour until connected anew, and drop what lies unread."""
+        ...
+
 
 class Transport(Protocol):
     """How one agent's frames leave, how its neighbours' come, and what time it is."""
+
+    dropped: Counter[str]
+    """What was dropped before it became a part or an event, by reason."""
 
     @property
     def lines(self) -> Mapping[int, Line]:
@@ -72,6 +94,10 @@ class Transport(Protocol):
         """Wait, a slice of time at most, for a subscription or for something on these lines."""
         ...
 
+    def ready(self, lines: Iterable[Line], seconds: float) -> Collection[int]:
+        """On whose lines something lies ready; where there is nothing, wait for it for so long at most."""
+        ...
+
     async def pause(self, seconds: float, stop: asyncio.Event) -> None:
         """Let time pass, unless told to stop."""
         ...
@@ -82,19 +108,36 @@ class Transport(Protocol):
 
 
 class ZmqLine:
-    """A SUB socket that hears one neighbour."""
+    """A SUB socket that hears one neighbour.
 
-    __slots__ = ("address", "fault", "id", "route", "socket", "waiting")
+    A message has one part. ZeroMQ hands out the parts of a longer one before anything else, and keeps them all in
+    memory, however many they are; so as soon as a part shows that it is one of several, the socket goes with all of
+    them, and a new one is connected. Only a part that does not begin as a frame is asked whether more follow: parts
+    that do are frames like any other, and asking costs more than reading. (Before connecting anew all are asked.)
+    """
 
-    def __init__(self, number: int, address: str, socket: zmq.Socket[bytes]) -> None:
+    __slots__ = ("_anew", "_dropped", "_probes", "_renewed", "address", "fault", "id", "route", "socket", "waiting")
+
+    def __init__(
+        self,
+        number: int,
+        address: str,
+        anew: Callable[..., zmq.Socket[bytes]],
+        dropped: Counter[str],
+    ) -> None:
+        """`anew` makes the socket, connected where the address has no name; with `probes` one that lets anything in."""
         self.id = number
         self.address = address
-        self.socket = socket
+        self._anew = anew
+        self._dropped = dropped
+        self.socket = anew()
+        self._probes, self._renewed = False, 0
+        """Whether one part is let in whatever its length, and how often the line was renewed in vain."""
         self.waiting: deque[bytes] = deque()
         """Parts that come before what is in the socket."""
         self.fault: FaultyLine | None = None
         """What an operator injects between the neighbour and us."""
-        self.route = Route(socket, address)
+        self.route = Route(self.socket, address)
 
     def receive(self, wait: bool) -> bytes | None:
         """The next part: at once, or within a slice of time where waiting is allowed."""
@@ -102,10 +145,29 @@ class ZmqLine:
             return self.waiting.popleft()
         if self.fault is not None:
             return self.fault.receive(wait)
+        return self.read(0 if wait else zmq.NOBLOCK)
+
+    def read(self, flags: int) -> bytes | None:
+        """The next part in the socket, whatever an operator injects; None where there is none."""
         try:
-            return self.socket.recv(0 if wait else zmq.NOBLOCK)
+            part = self.socket.recv(flags)
         except zmq.Again:
             return None
+        if not part.startswith(FRAME_TOPIC) and (not part or self.socket.getsockopt(zmq.RCVMORE)):
+            self._dropped["multipart"] += 1
+            self._begin_anew()
+            return SEVERAL_PARTS
+        if self._renewed and part.startswith(FRAME_TOPIC):  # greetings are short, whoever says them
+            self._renewed = 0
+            if self._probes:
+                self._begin_anew()
+        return part
+
+    def _begin_anew(self, *, probes: bool = False) -> None:
+        self._probes = probes
+        self.socket.close(linger=0)
+        self.socket = self._anew(probes=probes)
+        self.route.use(self.socket)
 
     def put_back(self, part: bytes) -> None:
         """Keep a part that was read too early."""
@@ -116,33 +178,83 @@ class ZmqLine:
         return bool(self.socket.poll(0))
 
     def reconnect(self) -> None:
-        """Connect anew: after an oversized frame libzmq does not by itself, and its back-off may have grown long."""
+        """Connect anew: after an oversized frame libzmq does not by itself, and its back-off may have grown long.
+
+        Every other time one part is let in whatever its length, so that whoever was cut off for that can be named.
+        """
         if self.fault is not None and self.fault.cut:
             return  # the other side would answer, and both would connect anew for as long as the cut lasts
-        self.route.renew()
+        if self.socket.getsockopt(zmq.RCVMORE):  # libzmq aborts the process after a disconnect in mid-message
+            self._dropped["multipart"] += 1
+            self._begin_anew()
+            return
+        self._renewed += 1
+        if self._probes or not self._renewed % 2:
+            self._begin_anew(probes=not self._probes)
+        else:
+            self.route.renew()
+
+    def disconnect(self) -> None:
+        """Hear nothing of the neighbour until connected anew; what lies unread goes with the socket."""
+        self.waiting.clear()
+        self._begin_anew()
+        self.route.leave()
 
 
 class ZmqTransport:
     """An agent's sockets."""
 
     def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], *, own: int, listen: str, peers: Mapping[int, str]
+        self, context: zmq.Context[zmq.Socket[bytes]], *, own: int, door: Door, peers: Mapping[int, str]
     ) -> None:
-        self._publisher = publisher(context, listen)
-        self.lines = {
-            peer: ZmqLine(peer, address, subscriber(context, own, address)) for peer, address in peers.items()
-        }
+        self.dropped: Counter[str] = Counter()
+        self._door = door
+        self._publisher = publisher(context, door)
+        self._refused = 0
+        self._has_events = False
+        self._within_message = False
+        self.lines: dict[int, ZmqLine] = {}
         self.now_s = time.monotonic
+        self._subscriber = partial(subscriber, context, own)
+        try:
+            self.open(peers)
+        except BaseException:
+            self.close()
+            raise
+
+    def open(self, peers: Mapping[int, str], longest: int = MAX_FRAME_BYTES) -> None:
+        """Connect to these neighbours, none of whose frames is longer than so many bytes."""
+        for peer, address in peers.items():
+            anew = partial(self._subscriber, address, longest)
+            self.lines[peer] = ZmqLine(peer, address, anew, self.dropped)
 
     def publish(self, part: bytes) -> None:
         """Send to whoever subscribed the topic that the part begins with."""
         self._publisher.send(part)
 
     def event(self) -> bytes | None:
-        """The next subscription; asking first, because there is almost never one, and recv would say so dearly."""
-        if not int(self._publisher.getsockopt(zmq.EVENTS)) & _READABLE:
-            return None
-        return self._publisher.recv(zmq.NOBLOCK)
+        """The next subscription, or whatever else a subscriber sent; of what has several parts only the number counts.
+
+        Asking first, because there is almost never one, and recv would say so dearly. Then reading until there is none,
+        without asking again: each time it is asked, ZeroMQ takes in all that has come, without any limit of its own.
+        """
+        if self._door.refused != self._refused:
+            self._refused = self.dropped["refused-connections"] = self._door.refused
+        if not self._has_events:
+            if not int(self._publisher.getsockopt(zmq.EVENTS)) & _READABLE:
+                return None
+            self._has_events = True
+        for _ in range(PARTS_AT_ONCE):
+            try:
+                part = self._publisher.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                self._has_events = self._within_message = False
+                return None
+            was_within, self._within_message = self._within_message, bool(self._publisher.getsockopt(zmq.RCVMORE))
+            if not was_within and not self._within_message:
+                return part
+            self.dropped["multipart"] += not was_within
+        return None
 
     def wait_for_any(self, lines: Iterable[Line]) -> None:
         """Wait, a slice of time at most, for a subscription or for something on these lines."""
@@ -151,6 +263,19 @@ class ZmqTransport:
             line.route.find()
             sockets.append(line.socket)
         zmq.select(sockets, [], [], SLICE_MS / 1000)
+
+    def ready(self, lines: Iterable[Line], seconds: float) -> Collection[int]:
+        """On whose lines something lies ready; where there is nothing, wait for it for so long at most."""
+        watched = [self.lines[line.id] for line in lines]
+        disturbed = {
+            line.id for line in watched if line.waiting or line.fault is not None
+        }  # these know more themselves
+        poller = zmq.Poller()
+        for line in watched:
+            poller.register(line.socket, zmq.POLLIN)
+        seconds = min(seconds, LOOK_DISTURBED_S) if disturbed else seconds
+        ready = dict(poller.poll(math.ceil(seconds * 1000)))
+        return disturbed | {line.id for line in watched if line.socket in ready}
 
     async def pause(self, seconds: float, stop: asyncio.Event) -> None:
         """Let time pass, unless told to stop."""
@@ -162,3 +287,4 @@ class ZmqTransport:
         for line in self.lines.values():
             line.socket.close()
         self._publisher.close()
+        self._door.close()

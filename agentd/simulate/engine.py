@@ -19,7 +19,7 @@ from agentd.core.privacy.ledger import Ledger, Release
 from agentd.core.privacy.sealing import Weighting
 from agentd.core.privacy.series import ReleaseSeries, scale_steps
 from agentd.errors import SettingsError
-from agentd.run.spec import DELTA, Outcome, RunSpec
+from agentd.run.spec import Outcome, RunSpec, scheduled_at_delta
 from agentd.simulate.draws import UniformsPerTrial
 from agentd.simulate.traffic import count_messages
 from agentd.simulate.vector_policies import (
@@ -137,7 +137,7 @@ def _outcome(
         outcome.sent = np.ascontiguousarray(policy.sent[:, mine].T)
         outcome.releases = int(policy.releases[mine].sum())
         outcome.epsilon = np.where(policy.releases[mine] > 0, _one_release(layout.specs[run]), 0.0)
-        outcome.epsilon_at_delta = outcome.epsilon
+        outcome.epsilon_at_delta = _at_delta(layout.specs[run], layout.agents)
     outcome.messages = count_messages(layout.specs[run], outcome.sent)
     if isinstance(policy, TogetherRobust):
         outcome.fallbacks = int(policy.fallbacks[run])
@@ -159,9 +159,16 @@ def _charge(outcomes: Sequence[Outcome], spec: RunSpec, pulls: Ints) -> None:
     worst_arm = releases.max(axis=0)
     numbers = np.unique(worst_arm)
     composed = np.array(_composed(thresholds, spec.policy.v, numbers.tolist()))
+    at_delta = _at_delta(spec, worst_arm.shape[1])
     for run, outcome in enumerate(outcomes):
         outcome.releases = int(releases[:, run].sum())
-        outcome.epsilon, outcome.epsilon_at_delta = composed[np.searchsorted(numbers, worst_arm[run])].T
+        outcome.epsilon = composed[np.searchsorted(numbers, worst_arm[run])]
+        outcome.epsilon_at_delta = at_delta
+
+
+def _at_delta(spec: RunSpec, agents: int) -> NDArray[np.float64]:
+    """The ε at DELTA of what was going to be released at most; it is the same for all, whatever they pulled."""
+    return np.full(agents, scheduled_at_delta(spec, spec.algorithm))
 
 
 def _thresholds(spec: RunSpec, most: int) -> list[int]:
@@ -172,12 +179,12 @@ def _thresholds(spec: RunSpec, most: int) -> list[int]:
     return ReleaseSeries(spec.policy.epsilon, spec.policy.v).thresholds(most)
 
 
-def _composed(thresholds: Sequence[int], v: float, numbers: Sequence[int]) -> list[tuple[float, float]]:
-    """The ε of one arm, pure and at DELTA, after each of these numbers of releases, ascending."""
+def _composed(thresholds: Sequence[int], v: float, numbers: Sequence[int]) -> list[float]:
+    """The ε of one arm after each of these numbers of releases, ascending."""
     ledger = Ledger()
     composed = []
     for number in numbers:
         for pulls in thresholds[ledger.releases() : number]:
             ledger.record(Release(0, pulls, pulls, scale_steps(pulls, v)))
-        composed.append((ledger.epsilon_one_reward(), ledger.epsilon_one_reward(DELTA)))
+        composed.append(ledger.epsilon_one_reward())
     return composed

@@ -33,7 +33,9 @@ class MemoryTransport:
     def send(self, frame: Frame, size: int, receiver: int, round_: int) -> None:
         """Put a frame of so many bytes on the line to one neighbour: once, twice, late or not at all."""
         for delay in self._faults.copies(frame.sender, receiver, round_, self._chance):
-            order = self._chance.random() if self._faults.reorder else 0.0
+            order = float(delay) if self._faults.overtaken else 0.0  # who was held up comes after who was not
+            if self._faults.reorder:
+                order = self._chance.random()
             self._in_flight.append(InFlight(round_ + delay, order, receiver, frame, size))
 
     def arrivals(self, round_: int) -> list[InFlight]:

@@ -3,12 +3,14 @@
 The agents and their rounds (`core.rounds`) are the daemon's own; only sockets, processes and waiting are missing. Every
 round each agent that is up chooses, pulls, publishes one frame to each neighbour, and takes in the frames that arrived.
 Without faults a frame of round t arrives before round t+1. Faults act on frames, as they do on a real link. Time is the
-number of the round, and patience is none: who is late is given up, and back when something of it arrives.
+number of the round, and patience is none: who is late is given up, and back after three timely frames, which makes no
+difference to what is taken in: late frames count as they come. Everybody's round is the network's.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -17,35 +19,49 @@ from agentd.core.agent import Agent
 from agentd.core.assembly import assemble, seeded_liar
 from agentd.core.chance import Purpose, stream
 from agentd.core.message import Batch
+from agentd.core.policy.base import Restorable
 from agentd.core.policy.byzantine_ucb import ByzantineUcb
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import SeededLaplace
 from agentd.core.rounds import Rounds, Standing
+from agentd.core.saved_state import Charged, SavedState
 from agentd.core.terms import Terms
+from agentd.core.trust.lives import Life, Lives
+from agentd.run.agreed_terms import terms_of
 from agentd.run.arms import uniforms
-from agentd.run.spec import DELTA, NOT_PULLED, Outcome, RunSpec
+from agentd.run.spec import NOT_PULLED, Outcome, RunSpec, scheduled_at_delta
 from agentd.simulate.memory_transport import InFlight, MemoryTransport
 from agentd.simulate.network_faults import NO_FAULTS, Faults
 from agentd.wire.frame import Frame, together
 from agentd.wire.size import encoded_bytes
 
 _UNIFORMS_AT_ONCE = 256
-_EXPOSED = (math.inf, math.inf)
 
 
-def make_agent(spec: RunSpec, own: int, *, incarnation: int = 0, trial: int = 0) -> Agent:
-    """The agent a run starts with, or one that comes back without its state."""
+def make_agent(
+    spec: RunSpec,
+    own: int,
+    *,
+    incarnation: int = 0,
+    trial: int = 0,
+    lives: Lives | None = None,
+    terms: Terms | None = None,
+    saved: SavedState | None = None,
+) -> Agent:
+    """The agent a run starts with, or one that comes back with its state or without; the terms, if at hand."""
     lies = own in spec.liars
     return assemble(
         own,
         spec.algorithm_of(own),
         spec.policy,
-        Terms(spec.arms.count, spec.gamma, spec.policy.epsilon),
+        terms or terms_of(spec),
         noise=SeededLaplace(spec.seed, own + (incarnation << 32)),  # another life, another stream: no draw twice
         coins=KeyedCoins(spec.seed, own),
         liar=seeded_liar(spec.attack, spec.policy.contamination, spec.seed, own) if lies else None,
         incarnation=incarnation,
         trial=trial,
+        lives=lives,
+        saved=saved,
     )
 
 
@@ -56,11 +72,15 @@ class InMemoryNetwork:
         self.spec = spec
         self.faults = faults
         agents = spec.network.agents
-        self.agents = [make_agent(spec, own) for own in range(agents)]
+        self._terms = terms_of(spec)
+        self.agents = [make_agent(spec, own, lives=Lives(), terms=self._terms) for own in range(agents)]
         self.round = 0
         self.rounds = [self._rounds_of(own) for own in range(agents)]
         self._up = [True] * agents
-        self._incarnations = [0] * agents
+        self._returned: list[Life] = []
+        """Who came back without its state, and under which incarnation, as an environment would tell."""
+        self._released: list[list[Charged]] = [[] for _ in range(agents)]
+        """What each has released, as its ledger on disk would say."""
         self._lost: list[Agent] = []
         """Agents as they were when they lost their state: what they counted and spent still happened."""
         self._transport = MemoryTransport(faults, stream(spec.seed, Purpose.FAULT))
@@ -100,16 +120,20 @@ class InMemoryNetwork:
 
     def _charge(self, lives: list[Agent]) -> None:
         """What one changed reward is exposed to: by one life of its agent, or by an agent that adds no noise, all."""
-        epsilon, at_delta = np.zeros((2, len(self.agents)))
+        epsilon, at_delta, over_lives = np.zeros((3, len(self.agents)))
         releases = 0
         for agent in lives:
             ledger = agent.policy.ledger
-            pure, advanced = (ledger.epsilon_one_reward(), ledger.epsilon_one_reward(DELTA)) if ledger else _EXPOSED
-            epsilon[agent.own] = max(epsilon[agent.own], pure)
-            at_delta[agent.own] = max(at_delta[agent.own], advanced)
+            spent = ledger.epsilon_one_reward() if ledger else math.inf
+            epsilon[agent.own] = max(epsilon[agent.own], spent)
+            over_lives[agent.own] += spent
+            at_delta[agent.own] = scheduled_at_delta(self.spec, self.spec.algorithm_of(agent.own))
             releases += ledger.releases() if ledger else 0
         self.outcome.releases = releases
         self.outcome.epsilon, self.outcome.epsilon_at_delta = epsilon, at_delta
+        if self._lost:
+            self.outcome.epsilon_over_lives = over_lives
+            self.outcome.lives = 1 + max(Counter(agent.own for agent in self._lost).values())
 
     def _running(self) -> Iterable[Agent]:
         return (agent for agent, up in zip(self.agents, self._up, strict=True) if up)
@@ -123,7 +147,9 @@ class InMemoryNetwork:
             if crash.back == self.round:
                 self._up[crash.agent] = True
                 self.rounds[crash.agent] = self._rounds_of(crash.agent)
-                if not crash.keeps_state:
+                if crash.keeps_state:
+                    self._restore(crash.agent)
+                else:
                     self._lose_state(crash.agent)
                 kept = "with" if crash.keeps_state else "without"
                 self.outcome.events.append((self.round, f"agent {crash.agent} back {kept} state"))
@@ -131,16 +157,51 @@ class InMemoryNetwork:
             if self.round in (cut.at, cut.heals):
                 self.outcome.events.append((self.round, "partition" if self.round == cut.at else "healed"))
 
+    def _restore(self, own: int) -> None:
+        """Start an agent again from what it finds on its disk, as the daemon does: what others said is gone."""
+        agent = self.agents[own]
+        if not isinstance(agent.policy, Restorable) or agent.policy.ledger is None:
+            return  # an algorithm that keeps no state has slept
+        self.outcome.dropped += agent.dropped
+        saved = SavedState(
+            about={"incarnation": agent.incarnation},
+            trial=agent.trial,
+            policy=agent.turn.state,
+            said=None,
+            releases=tuple(self._released[own]),
+            refused=agent.policy.ledger.refused,
+            intent=None,
+        )
+        self.agents[own] = make_agent(
+            self.spec,
+            own,
+            incarnation=agent.incarnation,
+            trial=agent.trial,
+            lives=Lives(self._returned),
+            terms=self._terms,
+            saved=saved,
+        )
+
     def _lose_state(self, own: int) -> None:
-        self._incarnations[own] += 1
         self._lost.append(self.agents[own])
-        trial = self.agents[own].trial  # the environment remembers which trials were pulled
-        self.agents[own] = make_agent(self.spec, own, incarnation=self._incarnations[own], trial=trial)
+        trial = self.agents[
+            own
+        ].trial  # the environment remembers which trials were pulled, and names the life after them
+        self._returned.append((own, trial))
+        self._released[own] = []
+        lives = Lives(self._returned)
+        self.agents[own] = make_agent(self.spec, own, incarnation=trial, trial=trial, lives=lives, terms=self._terms)
+        for agent in self.agents:
+            if agent.lives is not None:
+                agent.lives.told(self._returned[-1:])
 
     def _pull(self, agent: Agent) -> None:
         trial, arm, *_ = agent.choose()
         reward = self.spec.arms.deal_one(arm, self._uniform(agent.own, trial))
-        agent.advance(reward).committed()  # nothing is kept here
+        turn = agent.advance(reward)
+        turn.committed()  # nothing is kept here
+        if turn.releases:
+            self._released[agent.own] += [Charged(*released) for released in turn.releases]
         self.outcome.arm[agent.own, trial - 1] = arm
         self.outcome.reward[agent.own, trial - 1] = reward
 
@@ -180,11 +241,11 @@ class InMemoryNetwork:
             for flight in flights:
                 rounds.hear(rounds[flight.frame.sender], flight.frame, flight.size)
             for flight in flights:
-                rounds.returned(rounds[flight.frame.sender])
+                rounds.returned(rounds[flight.frame.sender], self.round)
             rounds.wait(self.round, timeout_s=0)
             rounds.settle(self.round)
             rounds.tick(self.round)
-            self.agents[receiver].receive(together(rounds.take()), latest_trial=rounds.latest)
+            self.agents[receiver].receive(together(rounds.take(self.round), rounds.dropped), latest_trial=rounds.latest)
 
 
 def run_agents(spec: RunSpec, faults: Faults = NO_FAULTS) -> Outcome:

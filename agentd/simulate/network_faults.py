@@ -10,7 +10,10 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """An agent is down from round `at` until round `back` (0: for good)."""
+    """An agent is down from round `at` until round `back` (0: for good).
+
+    An agent that keeps its state comes back as from its disk: with what it saw and released, and without all it heard.
+    """
 
     agent: int
     at: int
@@ -39,13 +42,16 @@ class Faults:
     duplication: float = 0.0
     max_delay: int = 0
     """Extra rounds a frame may take, drawn uniformly from 0…max_delay."""
+    overtaken: float = 0.0
+    """The chance that the next frame on its line arrives before it: it takes one round more, and comes last in it."""
     reorder: bool = False
+    """Whether frames that arrive in the same round do so in any order."""
     crashes: tuple[Crash, ...] = ()
     partitions: tuple[Partition, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, chance in (("loss", self.loss), ("duplication", self.duplication)):
-            if not 0.0 <= chance <= 1.0:
+        for name in ("loss", "duplication", "overtaken"):
+            if not 0.0 <= (chance := getattr(self, name)) <= 1.0:
                 raise ValueError(f"{name} must be a probability in [0, 1], got {chance}")
         if self.max_delay < 0:
             raise ValueError(f"max_delay must not be negative, got {self.max_delay}")
@@ -57,7 +63,8 @@ class Faults:
         if self.loss and chance.random() < self.loss:
             return []
         number = 2 if self.duplication and chance.random() < self.duplication else 1
-        return chance.integers(0, self.max_delay + 1, size=number).tolist() if self.max_delay else [0] * number
+        delays = chance.integers(0, self.max_delay + 1, size=number).tolist() if self.max_delay else [0] * number
+        return [delay + (chance.random() < self.overtaken) for delay in delays] if self.overtaken else delays
 
 
 NO_FAULTS = Faults()

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentd.core.chance import Purpose, Rekeyed
+from agentd.core.policy.records import counted_sum
 from agentd.core.policy.sealed import UCB_WIDTH, VARIANCE, expected_group, least_samples
 from agentd.core.privacy.sealing import Weighting
 from agentd.run.spec import RunSpec
@@ -39,6 +40,7 @@ class TogetherSealed:
         self._first = np.tile(np.arange(layout.agents), layout.runs) % layout.arms
         self._open, self._secret = layout.integers(), layout.integers()
         self._samples, self._sums = layout.zeros(), layout.zeros()
+        self._own_samples, self._own_sums = layout.integers(), layout.integers()
         self._arm = np.zeros(layout.width, dtype=np.int64)
         self._news = np.ones(layout.width, dtype=np.bool_)
         # Samples travel in the first rows, sums in rows of their own below.
@@ -88,11 +90,19 @@ class TogetherSealed:
         pulls = self._open[where]
         batches = zip(pulls.tolist(), noised.tolist(), strict=True)
         weighed = [self._weighting.weighed(number, total) for number, total in batches]
+        counted = self._counted(where)
+        self._own_samples[where] += self._worth[pulls]
+        self._own_sums[where] += weighed
         said[where] = self._worth[pulls]
-        said[where + self._samples.size] = weighed
+        said[where + self._samples.size] = self._counted(where) - counted
         self._samples.ravel()[where] += said[where]
-        self._sums.ravel()[where] += said[where + self._samples.size]
+        self._sums.ravel()[where] += weighed
         self._open[where] = self._secret[where] = 0
+
+    def _counted(self, where: Ints) -> Ints:
+        """What others count of the sums of the records at these places."""
+        records = zip(self._own_samples[where].tolist(), self._own_sums[where].tolist(), strict=True)
+        return np.array([counted_sum(samples, total) for samples, total in records], dtype=np.int64)
 
     def _hear(self, trial: int) -> None:
         arms = self._layout.arms

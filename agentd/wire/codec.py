@@ -9,6 +9,7 @@ Encoding checks too, and raises ValueError: a daemon that would send what others
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgpack
@@ -21,11 +22,14 @@ from agentd.errors import PeerError
 from agentd.wire.environment_messages import (
     FREQUENT,
     MAX_ENVIRONMENT_BYTES,
-    MAX_REASONS,
+    MAX_LIVES,
+    MAX_WELCOME_BYTES,
     EnvironmentMessage,
+    Pull,
+    Reward,
+    Welcome,
     read_fields,
     type_number,
-    values_of,
     write_fields,
 )
 from agentd.wire.frame import (
@@ -49,6 +53,7 @@ from agentd.wire.layout import (
     read_together,
     write_batch,
 )
+from agentd.wire.terms import MAX_ID_RANGES
 
 _FRAME_FIELDS = len(HEADER) + 2
 _BATCH_FIELDS = 6
@@ -66,8 +71,9 @@ _ENVIRONMENT_LIMITS = {
     **_STRICT,
     "max_str_len": MAX_ENVIRONMENT_BYTES,
     "max_bin_len": MAX_ENVIRONMENT_BYTES,
-    "max_array_len": MAX_REASONS,
+    "max_array_len": MAX_LIVES,
 }
+_WELCOME_LIMITS = {**_ENVIRONMENT_LIMITS, "max_array_len": MAX_ID_RANGES}
 
 _pack = msgpack.Packer(use_bin_type=True).pack
 """One packer for all: making one costs more than packing a frame. Packing never releases the interpreter's lock."""
@@ -122,8 +128,8 @@ def encode_frame(frame: Frame) -> bytes:
     return data
 
 
-def encode_plain(value: int | bytes | tuple[Any, ...]) -> bytes:
-    """One whole number or string of bytes as it stands inside a frame, or an array of these."""
+def encode_plain(value: int | bytes | tuple[Any, ...] | list[Any]) -> bytes:
+    """One plain value as it stands inside a frame or a message, or an array of these."""
     return _encode(value)
 
 
@@ -191,40 +197,62 @@ def _read_alone(fields: Sequence[Any], arms: int | None) -> Frame | PeerError:
 
 def encode_environment(message: EnvironmentMessage) -> bytes:
     """The bytes of a message to or from the environment."""
-    frequent = _FREQUENT_BY_CLASS.get(type(message))
-    data = None if frequent is None else frequent.write(message)
-    return _encode(write_fields(message)) if data is None else data
+    if isinstance(message, tuple) and (data := _FREQUENT_BY_CLASS[type(message)].write(message)) is not None:
+        return data
+    return _encode(write_fields(message))
 
 
 def decode_environment(data: bytes | memoryview) -> EnvironmentMessage:
     """The message to or from the environment that the bytes hold."""
-    if len(data) > MAX_ENVIRONMENT_BYTES:
+    if len(data) > MAX_WELCOME_BYTES:
         raise PeerError(Reason.OVERSIZE)
     data = bytes(data)
-    frequent = _FREQUENT_BY_START.get(data[:3])
+    start = data[:3]
+    frequent = _FREQUENT_BY_START.get(start)
     if frequent is not None and (message := frequent.read(data)) is not None:
         return message
-    fields = _unpack(data, _ENVIRONMENT_LIMITS, MAX_REASONS + 2)
+    limits = _WELCOME_LIMITS
+    if start != _WELCOME_START:  # which carries the terms
+        limits = _ENVIRONMENT_LIMITS
+        if len(data) > MAX_ENVIRONMENT_BYTES:
+            raise PeerError(Reason.OVERSIZE)
+    fields = _unpack(data, limits, MAX_LIVES + 2)
     message = read_fields(fields)
     if _pack(fields) != data:
         raise PeerError(Reason.CANONICAL)
     return message
 
 
+def _start(number: int, fields: int) -> bytes:
+    """How all messages of one kind begin: as an array so long, with version and type."""
+    return bytes([0x90 + 2 + fields, VERSION, number])
+
+
+def _within(limit: tuple[int, int] | int) -> Any:
+    """A whole number in a range, or so many bytes."""
+    if isinstance(limit, int):
+        return Annotated[bytes, Meta(min_length=limit, max_length=limit)]
+    return _up_to(limit[1], limit[0])
+
+
+_WELCOME_START = _start(type_number(Welcome), len(Welcome.__slots__))
+
+
 class _Frequent:
     """Reads one kind of message in one step, if it is sound; the long way tells what is wrong with it otherwise."""
 
-    def __init__(self, cls: type[EnvironmentMessage], ranges: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, cls: type[Pull] | type[Reward], limits: Sequence[tuple[int, int] | int]) -> None:
         self.number = type_number(cls)
-        self.start = bytes([0x90 + 2 + len(ranges), VERSION, self.number])
-        self._cls: Callable[..., EnvironmentMessage] = cls
-        kinds = (int, int, *(_up_to(high, low) for low, high in ranges))
+        self.start = _start(self.number, len(limits))
+        self._prefix = (VERSION, self.number)
+        self._made: Callable[[Sequence[Any]], Pull | Reward] = partial(tuple.__new__, cls)
+        kinds = (int, int, *(_within(limit) for limit in limits))
         self._decode = msgspec.msgpack.Decoder(tuple[kinds]).decode  # type: ignore[valid-type]
 
-    def write(self, message: EnvironmentMessage) -> bytes | None:
+    def write(self, message: tuple[Any, ...]) -> bytes | None:
         """The bytes of a sound message, or None if it is anything else."""
         try:
-            data = _encode((VERSION, self.number, *values_of(message)))
+            data = _encode(self._prefix + message)
             self._decode(data)
         except (OverflowError, TypeError, msgspec.DecodeError):
             return None
@@ -236,11 +264,11 @@ class _Frequent:
             fields = self._decode(data)
         except msgspec.DecodeError:
             return None
-        return self._cls(*fields[2:]) if _encode(fields) == data else None
+        return self._made(fields[2:]) if _encode(fields) == data else None
 
 
 _FREQUENT = [_Frequent(cls, ranges) for cls, ranges in FREQUENT.items()]
-_FREQUENT_BY_CLASS = dict(zip(FREQUENT, _FREQUENT, strict=True))
+_FREQUENT_BY_CLASS: dict[type, _Frequent] = dict(zip(FREQUENT, _FREQUENT, strict=True))
 _FREQUENT_BY_START = {frequent.start: frequent for frequent in _FREQUENT}
 
 

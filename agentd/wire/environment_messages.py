@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from agentd.core.grid import UNIT
-from agentd.core.message import MAX_AGENT_ID, MAX_ARMS, MAX_INCARNATION, MAX_TRIAL
+from agentd.core.message import MAX_AGENT_ID, MAX_ARMS, MAX_INCARNATION, MAX_TRIAL, TOKEN_BYTES
+from agentd.core.terms import Terms
+from agentd.core.trust.blame import Blame, Why
 from agentd.errors import PeerError
-from agentd.wire.frame import RUN_BYTES, VERSION, Reason
+from agentd.wire.frame import VERSION, Reason
+from agentd.wire.terms import read_terms, write_terms
 
 MAX_ENVIRONMENT_BYTES = 8 << 10
+MAX_WELCOME_BYTES = 16 << 10
+MAX_LIVES = 64
+MAX_BLAMES = 16
 MAX_COUNT = (1 << 53) - 1
 MAX_REASONS = 32
 MAX_REASON_CHARS = 32
@@ -38,40 +44,73 @@ class Refusal(IntEnum):
     TRIAL_OUT_OF_ORDER = 6
     RUN_OVER = 7
     DUPLICATE_AGENT = 8
-    """Another connection already speaks for this agent."""
+    """No longer used: seats are held by secrets, whatever connection they come from."""
+    WRONG_TOKEN = 9
+    """The seat has another token, or the operator's secret is another."""
+    OLD_INCARNATION = 10
+    """The incarnation is not the newest of this agent."""
+
+
+Life = tuple[int, int]
+"""An agent and the incarnation that it changed to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """An agent introduces itself; answered by `Welcome`."""
+    """An agent introduces itself, and takes its seat if that is free; answered by `Welcome`."""
 
     agent: int
-    incarnation: int
+    token: bytes = field(repr=False)
+    incarnation: int | None
+    """None: it kept no state, or does not trust it, and is given a new one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
     """All that an agent may know of the bandit; nothing about its means."""
 
-    run: bytes
-    arms: int
+    terms: Terms
     low: float
     high: float
-    horizon: int
     next_trial: int
+    incarnation: int
+    age_ms: int
+    """Of the run."""
+    round: int = 0
+    """That the run is in, as far as enough agents have said; 0: nobody yet, or there are no rounds."""
+
+    @property
+    def run(self) -> bytes:
+        return self.terms.run
+
+    @property
+    def arms(self) -> int:
+        return self.terms.arms
+
+    @property
+    def horizon(self) -> int:
+        return self.terms.horizon
 
 
-@dataclass(frozen=True, slots=True)
-class Pull:
-    """An agent pulls an arm; answered by `Reward`, and asked again, by the same one."""
+class Pull(NamedTuple):
+    """An agent pulls an arm; answered by `Reward`, and asked again, by the same one, until it is committed.
+
+    A tuple, and so is `Reward`: there is one of each in every trial, and tuples are made fastest.
+    """
 
     agent: int
+    token: bytes
     trial: int
     arm: int
+    committed: int
+    """The last trial that will never be asked for again."""
+
+    def __repr__(self) -> str:
+        """Without the token."""
+        return f"Pull(agent={self.agent}, trial={self.trial}, arm={self.arm}, committed={self.committed})"
 
 
-@dataclass(frozen=True, slots=True)
-class Reward:
+class Reward(NamedTuple):
     """What the pull paid, as an integer on the grid."""
 
     trial: int
@@ -84,19 +123,32 @@ class Report:
     """An agent's own counters, each a total since its start; answered by `Noted`."""
 
     agent: int
+    token: bytes = field(repr=False)
     trial: int
+    """It is committed."""
     messages: int
     bytes: int
     dropped: tuple[tuple[str, int], ...]
     epsilon_micro: int
     done: bool
+    returns: int
+    """How many changes of incarnations the agent knows."""
+    round: int = 0
+    """That the agent is in; 0: before the first, or there are no rounds."""
+    blames: tuple[Blame, ...] = ()
+    """What it holds against its neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """The report of this trial was taken."""
+    """The report of this trial was taken; and what the agent did not know of the others' lives."""
 
     trial: int
+    returns: int
+    """How many changes of incarnations it knows after these."""
+    lives: tuple[Life, ...] = ()
+    round: int = 0
+    """As in `Welcome`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +177,24 @@ class Refused:
     text: str
 
 
-Request = Hello | Pull | Report | Ping
-Reply = Welcome | Reward | Noted | Pong | Refused | Wait
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The operator frees the seat of an agent whose token is lost; answered by `Released`."""
+
+    agent: int
+    secret: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The seat is free; its next holder begins with this trial."""
+
+    agent: int
+    next_trial: int
+
+
+Request = Hello | Pull | Report | Ping | Release
+Reply = Welcome | Reward | Noted | Pong | Refused | Wait | Released
 EnvironmentMessage = Request | Reply
 
 _Rule = Callable[[Any], Any]
@@ -156,10 +224,10 @@ def _text(limit: int) -> _Rule:
     return read
 
 
-def _run(raw: Any) -> bytes:
+def _token(raw: Any) -> bytes:
     if type(raw) is not bytes:
         _refuse(Reason.TYPE)
-    return raw if len(raw) == RUN_BYTES else _refuse(Reason.LENGTH)
+    return raw if len(raw) == TOKEN_BYTES else _refuse(Reason.LENGTH)
 
 
 def _bound(raw: Any) -> float:
@@ -170,43 +238,71 @@ _reason_name, _reason_count = _text(MAX_REASON_CHARS), _whole(0, MAX_COUNT)
 
 
 def _dropped(raw: Any) -> tuple[tuple[str, int], ...]:
-    if type(raw) is not list or len(raw) > MAX_REASONS:
-        _refuse(Reason.SHAPE)
-    if any(type(pair) is not list or len(pair) != 2 for pair in raw):
-        _refuse(Reason.SHAPE)
-    pairs = tuple((_reason_name(name), _reason_count(count)) for name, count in raw)
+    pairs = tuple((_reason_name(name), _reason_count(count)) for name, count in _pairs(raw, MAX_REASONS))
     return pairs if len(dict(pairs)) == len(pairs) else _refuse(Reason.RANGE)
+
+
+def _pairs(raw: Any, limit: int) -> list[list[Any]]:
+    if type(raw) is not list or len(raw) > limit:
+        _refuse(Reason.SHAPE)
+    return raw if all(type(pair) is list and len(pair) == 2 for pair in raw) else _refuse(Reason.SHAPE)
+
+
+def _lives(raw: Any) -> tuple[Life, ...]:
+    lives = tuple((_agent(agent), _incarnation(life)) for agent, life in _pairs(raw, MAX_LIVES))
+    return lives if len(dict(lives)) == len(lives) else _refuse(Reason.RANGE)
+
+
+def _blames(raw: Any) -> tuple[Blame, ...]:
+    if type(raw) is not list or len(raw) > MAX_BLAMES:
+        _refuse(Reason.SHAPE)
+    if not all(type(blame) is list and len(blame) == 3 for blame in raw):
+        _refuse(Reason.SHAPE)
+    blames = tuple(Blame(_agent(agent), Why(_why(why)), _count(times)) for agent, why, times in raw)
+    told = {(blame.neighbour, blame.why) for blame in blames}
+    return blames if len(told) == len(blames) else _refuse(Reason.RANGE)
+
+
+def _incarnation_or_nil(raw: Any) -> int | None:
+    return None if raw is None else _incarnation(raw)
 
 
 _flag = _whole(0, 1)
 _code = _whole(min(Refusal), max(Refusal))
+_why = _whole(min(Why), max(Why))
 _agent, _arm, _count = _whole(0, MAX_AGENT_ID), _whole(0, MAX_ARMS - 1), _whole(0, MAX_COUNT)
+_incarnation: _Rule = _whole(0, MAX_INCARNATION)
 _trial, _trial_or_none, _next_trial = _whole(1, MAX_TRIAL), _whole(0, MAX_TRIAL), _whole(1, MAX_TRIAL + 1)
 
 _FIELDS: dict[int, tuple[type[EnvironmentMessage], tuple[_Rule, ...]]] = {
-    1: (Hello, (_agent, _whole(0, MAX_INCARNATION))),
-    2: (Welcome, (_run, _whole(1, MAX_ARMS), _bound, _bound, _trial_or_none, _next_trial)),
-    3: (Pull, (_agent, _trial, _arm)),
+    1: (Hello, (_agent, _token, _incarnation_or_nil)),
+    2: (Welcome, (read_terms, _bound, _bound, _next_trial, _incarnation, _count, _trial_or_none)),
+    3: (Pull, (_agent, _token, _trial, _arm, _trial_or_none)),
     4: (Reward, (_trial, _arm, _whole(0, UNIT))),
     5: (
         Report,
-        (_agent, _trial_or_none, _count, _count, _dropped, _count, lambda raw: bool(_flag(raw))),
+        (
+            *(_agent, _token, _trial_or_none, _count, _count, _dropped, _count, lambda raw: bool(_flag(raw)), _count),
+            *(_trial_or_none, _blames),
+        ),
     ),
-    6: (Noted, (_trial_or_none,)),
+    6: (Noted, (_trial_or_none, _count, _lives, _trial_or_none)),
     7: (Ping, ()),
     8: (Pong, ()),
     9: (Refused, (lambda raw: Refusal(_code(raw)), _text(MAX_TEXT_CHARS))),
     10: (Wait, (_trial, _count)),
+    11: (Release, (_agent, _token)),
+    12: (Released, (_agent, _next_trial)),
 }
 """Type number → class and rules; the numbers are on the wire, so they are only ever appended."""
 _TYPE_OF = {cls: number for number, (cls, _) in _FIELDS.items()}
 
 
-FREQUENT: dict[type[EnvironmentMessage], tuple[tuple[int, int], ...]] = {
-    Pull: ((0, MAX_AGENT_ID), (1, MAX_TRIAL), (0, MAX_ARMS - 1)),
+FREQUENT: dict[type[Pull] | type[Reward], tuple[tuple[int, int] | int, ...]] = {
+    Pull: ((0, MAX_AGENT_ID), TOKEN_BYTES, (1, MAX_TRIAL), (0, MAX_ARMS - 1), (0, MAX_TRIAL)),
     Reward: ((1, MAX_TRIAL), (0, MAX_ARMS - 1), (0, UNIT)),
 }
-"""The two messages of every trial: whole numbers only, in these ranges."""
+"""The two messages of every trial: whole numbers in these ranges, and so many bytes."""
 
 
 def read_fields(fields: list[Any]) -> EnvironmentMessage:
@@ -234,6 +330,8 @@ def type_number(cls: type[EnvironmentMessage]) -> int:
 
 def values_of(message: EnvironmentMessage) -> list[Any]:
     """The values of its fields; `astuple` copies deeply and takes longer than all the rest."""
+    if isinstance(message, tuple):
+        return list(message)
     return [getattr(message, name) for name in type(message).__slots__]
 
 
@@ -249,8 +347,10 @@ def write_fields(message: EnvironmentMessage) -> list[Any]:
 
 def _plain(value: Any) -> Any:
     """A field as msgpack writes it: no bool, no enum, no tuple."""
-    if type(value) is bool or type(value) is Refusal:
+    if type(value) in (bool, Refusal, Why):
         return int(value)
     if type(value) is tuple:
-        return [list(pair) for pair in value]
+        return [list(map(_plain, row)) for row in value]
+    if type(value) is Terms:
+        return write_terms(value)
     return value

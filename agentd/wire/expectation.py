@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from agentd.core.bodies import Kind
-from agentd.core.message import Batch
+from agentd.core.message import Batch, Columns
 from agentd.wire.codec import encode_plain
 from agentd.wire.frame import HEADER, MAX_FRAME_BYTES, MAX_SEQUENCE, VERSION, Frame
 from agentd.wire.layout import HEAD_BYTES, HeadReader, body_bytes, read_columns
@@ -24,11 +26,13 @@ _MOST_BYTES = len(FRAME_TOPIC) + MAX_FRAME_BYTES
 class Expectation:
     """The next frame of one sender, if it goes on as before; its sequence number and its round are told when asked."""
 
-    __slots__ = ("ahead", "behind", "between", "content", "head_bytes", "length")
+    __slots__ = ("ahead", "behind", "between", "content", "head_bytes", "length", "messages")
 
     def __init__(self, frame: Frame, kind: Kind, count: int) -> None:
         self.content = kind, frame.arms
         """The kind of the messages, and the number of arms they are about."""
+        self.messages = frame.sender, count
+        """Who says how many."""
         heads, bodies = HEAD_BYTES * count, body_bytes(kind, frame.arms) * count
         before = (VERSION, *frame.header[:_BEFORE_NUMBERS])
         batch = kind.tag, frame.arms, count, bytes(heads), bytes(bodies), b""
@@ -69,6 +73,12 @@ def read_expected(parts: Sequence[Expected], round_: int, heads: HeadReader) -> 
     content = parts[0][0].content if parts and parts[0][0] is not None else None
     columns = _columns(parts, round_) if content is not None else None
     return None if content is None or columns is None else read_columns(*content, *columns, heads)
+
+
+def senders_of(parts: Sequence[Expected]) -> Columns:
+    """Who says each message of a round in which everything came as expected."""
+    senders, counts = zip(*[expected.messages for expected, *_ in parts if expected is not None], strict=True)
+    return np.repeat(np.array(senders), np.array(counts))
 
 
 def _columns(parts: Sequence[Expected], round_: int) -> tuple[list[bytes], list[bytes]] | None:

@@ -6,6 +6,7 @@ Values only; bytes are made and read by `codec`.
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any
@@ -13,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from agentd.core.bodies import Kind
-from agentd.core.message import MAX_AGENT_ID, MAX_INCARNATION, MAX_TRIAL, Batch
+from agentd.core.message import MAX_AGENT_ID, MAX_INCARNATION, MAX_TRIAL, Batch, Columns
+from agentd.core.trust.heads import only_said_by
 
 VERSION = 1
 """The first element of everything on the wire, between peers and with the environment."""
@@ -78,7 +80,21 @@ class Frame:
     Frames that were read together may share one batch; such a frame gets its own part of it only when it is asked for.
     """
 
-    __slots__ = ("_batches", "_shared", "arms", "flags", "incarnation", "round", "run", "sender", "sequence")
+    __slots__ = (
+        *(
+            "_batches",
+            "_shared",
+            "_sayable",
+            "arms",
+            "flags",
+            "incarnation",
+            "refused",
+            "round",
+            "run",
+            "sender",
+            "sequence",
+        ),
+    )
 
     def __init__(  # noqa: PLR0917
         self,
@@ -101,6 +117,9 @@ class Frame:
         self.arms = arms
         self._batches = batches
         self._shared = shared
+        self._sayable: tuple[Batch, ...] | None = None
+        self.refused = 0
+        """How many messages its sender cannot say, once it was judged."""
 
     @property
     def batches(self) -> tuple[Batch, ...]:
@@ -109,6 +128,12 @@ class Frame:
             whole, start, stop = self._shared
             self._batches, self._shared = (whole.rows(np.arange(start, stop)),), None
         return self._batches
+
+    def judge(self) -> tuple[Batch, ...]:
+        """Find those of its messages that its sender can say; in memory many hear the same frame, and one has to."""
+        self._sayable = tuple([only_said_by(batch, self.sender) for batch in self.batches])
+        self.refused = self.messages - sum(map(len, self._sayable))
+        return self._sayable
 
     @property
     def header(self) -> tuple[Any, ...]:
@@ -139,16 +164,36 @@ class Frame:
         return sum(map(len, self.batches))
 
 
-def together(frames: Sequence[Frame]) -> list[Batch]:
-    """The batches of all frames; where they share one and nothing of it is missing, it is that one."""
-    shares = [frame._shared for frame in frames if frame._shared is not None]
-    if shares:
-        whole = shares[0][0]
-        rows = sum([stop - start for shared, start, stop in shares if shared is whole])
-        apart = [frame for frame in frames if frame._shared is None or frame._shared[0] is not whole]
-        if rows == len(whole):
-            return [whole, *(batch for frame in apart for batch in frame.batches)]
-    return [batch for frame in frames for batch in frame.batches]
+def together(frames: Sequence[Frame], dropped: Counter[str] | None = None) -> list[Batch]:
+    """The batches of all frames, without messages that their senders cannot say; those are counted.
+
+    Where frames share a batch and nothing of it is missing, it is that one.
+    """
+    refused, batches = 0, []
+    whole = _whole_of(frames)
+    if whole is not None:
+        batch, senders = whole
+        said = only_said_by(batch, senders)
+        refused += len(batch) - len(said)
+        batches.append(said)
+        frames = [frame for frame in frames if frame._shared is None or frame._shared[0] is not batch]
+    for frame in frames:
+        batches += frame._sayable if frame._sayable is not None else frame.judge()
+        refused += frame.refused
+    if refused and dropped is not None:
+        dropped["lifetime"] += refused
+    return batches
+
+
+def _whole_of(frames: Sequence[Frame]) -> tuple[Batch, Columns] | None:
+    """The batch that some frames share, if nothing of it is missing, and who says each message in it."""
+    shares = [(frame._shared, frame.sender) for frame in frames if frame._shared is not None]
+    if not shares:
+        return None
+    whole = shares[0][0][0]
+    parts = sorted([(start, stop - start, sender) for (shared, start, stop), sender in shares if shared is whole])
+    _, counts, senders = zip(*parts, strict=True)
+    return (whole, np.repeat(senders, counts)) if sum(counts) == len(whole) else None
 
 
 def header_fault(header: Sequence[Any]) -> Reason | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import stat
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from agentd.errors import ConfigurationError, SettingsError
-from agentd.files import replacing
+from agentd.files import FILE, PUBLIC, replace_text
 from agentd.run import fault_log
 from agentd.run.fault_log import Fault
 from agentd.run.status import read_status
@@ -108,7 +109,7 @@ class Chaos:
         path = self._testbed.run_dir / LINK_FAULTS
         if not path.parent.is_dir():
             raise ConfigurationError(f"the agents in {self._testbed.run_dir} were started without faults in mind")
-        lock = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        lock = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)  # two operators at once: one after the other
             _write(path, change(_read(path)))
@@ -146,9 +147,9 @@ def _write(path: Path, wanted: LinkFaults) -> None:
     if len(wanted.cuts) > MAX_CUTS:
         raise SettingsError(f"there are {MAX_CUTS} cuts already; end them first: agentd chaos heal")
     try:
-        with replacing(path) as beside:
-            beside.write_text(json.dumps(wanted.to_json()) + "\n", encoding="utf-8")
-            beside.chmod(0o644)  # agents in containers are another user
+        # Agents in containers are another user; who made their testbed has opened the directory for them.
+        shared = path.parent.stat().st_mode & stat.S_IROTH
+        replace_text(path, json.dumps(wanted.to_json()) + "\n", mode=PUBLIC if shared else FILE)
     except OSError as fault:
         raise ConfigurationError(f"cannot write {path}: {fault.strerror}") from None
 

@@ -5,24 +5,28 @@ Choices that are not obvious:
 - Every service has an address of its own in a subnet of its own, and the names of those it talks to stand in its
   /etc/hosts. A name that has to be asked for, of a neighbour that is not there yet, would hold up the whole agent.
 - The network is internal: nothing leads out of it or into it, which is why links without keys are tolerable there
-  (`--insecure`). Whoever is on the Docker host can still listen.
+  (`--insecure`). Agents let only their neighbours in, the environment only agents (`--admit`): not even the Docker
+  host, whose users would reach them from its own address in the network. Root there can still listen on the way.
 - No container has any capability, may gain any, may write outside its mounts and /tmp, or runs as root.
 - A crash is followed by a restart, a few times; an end in order, or one that an operator wanted, by none.
-- Of the run directory an agent sees the logs, the faults to inject and its own state; the environment writes the rest.
+- Of the run directory an agent sees its own log, its own state, the secret of its own seat and the faults to inject;
+  the environment what it writes itself. Nobody sees what the supervisor writes (`lent_directories` says why).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network, summarize_address_range
 from typing import Any
 
 from agentd.errors import ConfigurationError
+from agentd.run.status import APART
 from agentd.settings import AgentSettings
 from deploy.plan.arguments import agent_arguments, environment_arguments
 from deploy.plan.environment import EnvironmentPlan
 from deploy.plan.names import ENVIRONMENT, agent_name
-from deploy.plan.plan import LINK_FAULTS, Plan, state_name
+from deploy.plan.plan import LINK_FAULTS, NOT_DRAWN, Plan, own_log_name, seat_name, state_name
 
 NETWORK = "mesh"
 ENVIRONMENT_PORT = 7000
@@ -30,7 +34,8 @@ AGENT_PORT = 7001
 RUN_DIR = "/var/lib/agentd/run"
 """Where the run directory is mounted inside."""
 LABEL_RUN, LABEL_ROLE, LABEL_ID, LABEL_PROJECT = "agentd.run", "agentd.role", "agentd.id", "agentd.project"
-"""On every container: which run, `agent` or `environment`, the agent's number, and which testbed it belongs to."""
+"""On every container: which run, where that is known already; `agent` or `environment`, the agent's number, and which
+testbed it belongs to."""
 RESTARTS = 3
 """How often a container that crashed is started again."""
 PIDS = 32
@@ -64,6 +69,7 @@ class ContainerPlaces:
     """Every process in a container with an address, a name and a file system of its own."""
 
     base_port: None = None
+    sockets: None = None
     environment: str = f"tcp://{ENVIRONMENT}:{ENVIRONMENT_PORT}"
     insecure: bool = True
 
@@ -79,13 +85,19 @@ class ContainerPlaces:
         """A file of the run directory, where it is mounted."""
         return f"{RUN_DIR}/{name}"
 
+    def log(self, agent: int) -> str:
+        """In a directory that no other container sees."""
+        return self.inside(own_log_name(agent))
+
 
 def compose_document(
     plan: Plan, environment: EnvironmentPlan, seed: int | None, options: ContainerOptions
 ) -> dict[str, Any]:
     """The document, as plain values."""
     _require_room(len(plan.agents), options.subnet)
-    services = {ENVIRONMENT: environment_service(plan, environment, seed, options) | _own_address(None, options)}
+    admit = _addresses_of(len(plan.agents), options.subnet)
+    served = environment_service(plan, environment, seed, options, admit)
+    services = {ENVIRONMENT: served | _own_address(None, options)}
     for settings in plan.agents:
         who = [ENVIRONMENT, *(agent_name(peer) for peer in settings.peers)]
         services[agent_name(settings.id)] = (
@@ -109,13 +121,13 @@ def compose_document(
 
 
 def environment_service(
-    plan: Plan, environment: EnvironmentPlan, seed: int | None, options: ContainerOptions
+    plan: Plan, environment: EnvironmentPlan, seed: int | None, options: ContainerOptions, admit: Sequence[str]
 ) -> dict[str, Any]:
-    """The environment, as far as every orchestrator of this family takes it."""
+    """The environment, as far as every orchestrator of this family takes it, for who comes from where agents are."""
     listen = f"tcp://0.0.0.0:{ENVIRONMENT_PORT}"
     return _service(plan, options, "environment") | {
-        "command": environment_arguments(environment, listen=listen, run_dir=RUN_DIR, seed=seed),
-        "volumes": [_mount(options.run_dir, RUN_DIR)],
+        "command": environment_arguments(environment, admit=admit, listen=listen, run_dir=RUN_DIR, seed=seed),
+        "volumes": [_mount(f"{options.run_dir}/{APART}", RUN_DIR)],
         "mem_limit": f"{environment_megabytes(environment)}m",
         # Asked often, because agents wait for the answer; the agents themselves are asked twice a minute.
         "healthcheck": {"test": _HEALTH_PROBE, "interval": "2s", "timeout": "5s", "retries": 30},
@@ -129,7 +141,7 @@ def agent_service(plan: Plan, agent: int, options: ContainerOptions) -> dict[str
     service["labels"] |= {LABEL_ID: str(agent)}
     return service | {
         "command": agent_arguments(plan.agents[agent]),
-        "volumes": _agent_mounts(plan.agents[agent], options),
+        "volumes": _agent_mounts(plan, plan.agents[agent], options),
         "mem_limit": f"{_AGENT_MEGABYTES}m",
         "stop_grace_period": "10s",
     }
@@ -161,9 +173,10 @@ def _require_room(agents: int, subnet: IPv4Network) -> None:
 
 
 def _service(plan: Plan, options: ContainerOptions, role: str) -> dict[str, Any]:
+    run = {LABEL_RUN: plan.run.hex()} if plan.run != NOT_DRAWN else {}
     return {
         "image": options.image,
-        "labels": {LABEL_RUN: plan.run.hex(), LABEL_ROLE: role, **options.labels},
+        "labels": {**run, LABEL_ROLE: role, **options.labels},
         "user": options.user,
         "read_only": True,
         "cap_drop": ["ALL"],
@@ -177,8 +190,11 @@ def _mount(source: str, target: str) -> dict[str, Any]:
     return {"type": "bind", "source": source.replace("$", "$$"), "target": target}
 
 
-def _agent_mounts(settings: AgentSettings, options: ContainerOptions) -> list[dict[str, Any]]:
-    mounts = [_part_of(options, "logs"), _part_of(options, _CHAOS) | {"read_only": True}]
+def _agent_mounts(plan: Plan, settings: AgentSettings, options: ContainerOptions) -> list[dict[str, Any]]:
+    log, seat = (name.rpartition("/")[0] for name in (own_log_name(settings.id), seat_name(settings.id)))
+    # Whoever has drawn the run's id has drawn the secret, too; else the agent does, and must write it down.
+    secret = _part_of(options, seat) | ({"read_only": True} if plan.run != NOT_DRAWN else {})
+    mounts = [_part_of(options, log), _part_of(options, _CHAOS) | {"read_only": True}, secret]
     return [*mounts, _part_of(options, state_name(settings.id))] if settings.state is not None else mounts
 
 
@@ -189,6 +205,12 @@ def _part_of(options: ContainerOptions, directory: str) -> dict[str, Any]:
 def _own_address(agent: int | None, options: ContainerOptions) -> dict[str, Any]:
     name = ENVIRONMENT if agent is None else agent_name(agent)
     return {"networks": {NETWORK: {"ipv4_address": address_of(name, options.subnet)}}}
+
+
+def _addresses_of(agents: int, subnet: IPv4Network) -> list[str]:
+    """The addresses of all agents and of nobody else, as few networks."""
+    first, last = (IPv4Address(address_of(agent_name(agent), subnet)) for agent in (0, agents - 1))
+    return [str(network) for network in summarize_address_range(first, last)]
 
 
 def address_of(name: str, subnet: IPv4Network) -> str:

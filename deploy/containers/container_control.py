@@ -27,16 +27,23 @@ class ContainerControl:
     writes_down: Collection[str] = ("restart",)
 
     def __init__(self, testbed: Testbed) -> None:
+        containers.require_project_of(testbed.project, testbed.run_dir)
         self._testbed = testbed
         self._docker: Docker = require_docker()
 
     def kill(self, agent: int) -> None:
         """SIGKILL from outside, so that the container's restart policy acts."""
-        mark = self._container(agent)
-        if mark.pid <= 1:
+        pid = self._container(agent).pid
+        if pid <= 1:
             raise AgentdError(f"the process of agent {agent} is not on this machine, or has ended")
         try:
-            os.kill(mark.pid, signal.SIGKILL)
+            process = os.pidfd_open(pid)
+            try:
+                if self._container(agent).pid != pid:  # asked again: from here on the number is nobody else's
+                    raise ProcessLookupError
+                signal.pidfd_send_signal(process, signal.SIGKILL)
+            finally:
+                os.close(process)
         except ProcessLookupError:
             raise AgentdError(f"agent {agent} has just ended by itself") from None
         except PermissionError:

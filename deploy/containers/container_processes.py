@@ -21,8 +21,10 @@ from pathlib import Path
 from signal import Signals
 from typing import IO, Any, Protocol
 
+from agentd.files import append_text, open_own
 from agentd.settings import AgentSettings
-from deploy.containers import containers
+from agentd.untrusted import printable, printable_lines, read_in
+from deploy.containers import containers, lent_directories
 from deploy.containers.compose_document import LABEL_PROJECT
 from deploy.containers.containers import ContainerMark, Inspected
 from deploy.containers.docker import Docker, last_words
@@ -34,6 +36,7 @@ LOG = "logs/docker.log"
 """What the programs said that started the containers."""
 _SAYS = "error: "
 _LAST_LINES = "40"
+_LONGEST_WORDS = 2_000
 
 
 class Launcher(Protocol):
@@ -195,7 +198,7 @@ class ContainerProcesses:
         try:
             self._launcher.remove()
         finally:
-            containers.take_back(self._run_dir)
+            lent_directories.take_back(self._run_dir)
 
     # Starting
 
@@ -216,12 +219,13 @@ class ContainerProcesses:
 
     def _why(self) -> str:
         try:
-            return last_words((self._run_dir / LOG).read_text(encoding="utf-8", errors="replace")) or "no reason given"
-        except OSError:
+            said = read_in(self._run_dir, LOG).decode(errors="replace")
+            return printable(last_words(said)) or "no reason given"
+        except (OSError, ValueError):
             return "no reason given"
 
     def _run(self, words: list[str], names: int, then: Callable[[int], None]) -> None:
-        with (self._run_dir / LOG).open("ab") as log:
+        with os.fdopen(open_own(self._run_dir / LOG, os.O_WRONLY | os.O_APPEND), "ab") as log:
             process = subprocess.Popen(
                 words,
                 stdin=subprocess.DEVNULL,
@@ -238,8 +242,8 @@ class ContainerProcesses:
     def _done(self, command: BackgroundCommand) -> None:
         code = self._forget(command)
         if command.late:
-            with contextlib.suppress(OSError), (self._run_dir / LOG).open("a", encoding="utf-8") as log:
-                log.write("it took too long and was ended\n")
+            with contextlib.suppress(OSError):
+                append_text(self._run_dir / LOG, "it took too long and was ended\n")
         command.then(code)
 
     def _forget(self, command: BackgroundCommand) -> int:
@@ -303,9 +307,10 @@ class ContainerProcesses:
         said = self._docker.run(
             ["logs", "--tail", _LAST_LINES, child.mark.id], check=False, timeout_s=containers.QUERY_S
         )
-        with contextlib.suppress(OSError), (self._run_dir / STDERR).open("a", encoding="utf-8") as file:
-            file.write(f"--- {child.name}\n{said.stderr}")
+        with contextlib.suppress(OSError):  # what a container says may be meant for the terminal of who reads it
+            append_text(self._run_dir / STDERR, f"--- {child.name}\n{printable_lines(said.stderr)}")
         if known is not None and known.out_of_memory:
             return "killed because it needed more memory than its container may have"
-        errors = [line.removeprefix(_SAYS) for line in said.stderr.splitlines() if line.startswith(_SAYS)]
+        lines = said.stderr.splitlines()
+        errors = [printable(line.removeprefix(_SAYS))[:_LONGEST_WORDS] for line in lines if line.startswith(_SAYS)]
         return errors[-1] if errors and (child.exit_code or 0) > 0 else ending_text(child.exit_code or 0)

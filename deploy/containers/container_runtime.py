@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from agentd.errors import ConfigurationError, SettingsError
+from agentd.run.directory import RunDirectory
 from agentd.run.scenario import Scenario
 from agentd.settings import Pace
-from deploy.containers import containers
+from deploy.containers import containers, lent_directories
 from deploy.containers.compose_document import LABEL_PROJECT, RUN_DIR, ContainerOptions, ContainerPlaces, subnet_for
 from deploy.containers.container_control import ContainerControl
 from deploy.containers.container_processes import ContainerProcesses, Launcher
@@ -23,10 +24,11 @@ from deploy.containers.image import DEFAULT_TAG
 from deploy.local import preflight
 from deploy.plan.environment import EnvironmentPlan, plan_environment
 from deploy.plan.names import ENVIRONMENT
-from deploy.plan.plan import Keep, Plan, lay_out, state_name
+from deploy.plan.plan import Keep, Plan, lay_out
 from deploy.plan.yaml_text import with_common_part
-from deploy.testbed.launch import new_directory, run_of, write_plan
+from deploy.testbed.launch import fresh_run, new_directory, write_plan
 from deploy.testbed.lifecycle import ENVIRONMENT_GRACE_S, grace_for
+from deploy.testbed.outcome import write_results
 from deploy.testbed.registry import Testbed
 from deploy.testbed.runtime import Prepared, Wanted
 
@@ -38,11 +40,11 @@ READY_EXTRA_S, READY_PER_AGENT_S = 30.0, 1.0
 MEGABYTES_PER_CONTAINER = 45
 
 
-def plan_for_containers(scenario: Scenario, pace: Pace, keep: Keep | None = None) -> Plan:
-    """The plan, with more patience at the start."""
+def plan_for_containers(scenario: Scenario, pace: Pace, keep: Keep | None = None, *, run: bytes | None = None) -> Plan:
+    """The plan of a fresh run, or of the one that is named, with more patience at the start."""
     extra_s = READY_EXTRA_S + READY_PER_AGENT_S * scenario.graph.nodes
     patient = replace(pace, ready_timeout_s=pace.ready_timeout_s + extra_s)
-    return lay_out(scenario, ContainerPlaces(), run=run_of(scenario), pace=patient, keep=keep)
+    return lay_out(scenario, ContainerPlaces(), run=fresh_run() if run is None else run, pace=patient, keep=keep)
 
 
 def environment_for_containers(scenario: Scenario, plan: Plan) -> EnvironmentPlan:
@@ -65,6 +67,7 @@ class ContainerRuntime(ABC, Generic[Tool]):
     file: str
     """What its document is called in the run directory."""
     grace_per_agent_s = 0.5  # taking a container down costs the machine more than what ran in it
+    revivals = 0  # Docker starts whatever crashed again by itself, a few times
     clears_up = "removed {} containers"
 
     @abstractmethod
@@ -86,6 +89,11 @@ class ContainerRuntime(ABC, Generic[Tool]):
     def prepare(self, scenario: Scenario, wanted: Wanted) -> Prepared:
         """Check Docker, image and machine, choose a subnet, and write the document down."""
         wanted.refuse(self.name, "base_port")
+        if wanted.transport == "ipc":
+            raise SettingsError(
+                f"--transport ipc is for processes of one machine; containers of --runtime {self.name} speak tcp, so "
+                "leave it out"
+            )
         asked, image = read_subnet(wanted.subnet), wanted.image or DEFAULT_IMAGE
         docker = require_docker()
         tool = self.require_tool(docker)
@@ -94,7 +102,7 @@ class ContainerRuntime(ABC, Generic[Tool]):
         preflight.check_memory(MEGABYTES_PER_CONTAINER * (len(plan.agents) + 1), len(plan.agents))
         subnet = _free_subnet(docker, asked, len(plan.agents))
         directory = new_directory(scenario, wanted.run_dir)
-        place, project = directory.path, f"agentd-{secrets.token_hex(4)}"
+        place, project = directory.path, containers.new_project(directory.path)
         options = ContainerOptions(
             image=image,
             user=containers.user_inside(),
@@ -104,15 +112,22 @@ class ContainerRuntime(ABC, Generic[Tool]):
         )
         document = self.document(tool, plan, scenario, options)
         write_plan(directory, scenario, plan, self.name)
-        _make_state_directories(place, plan)
-        (place / self.file).write_text(with_common_part(document, "services", "x-agentd"), encoding="utf-8")
+        lent_directories.make_directories(place, plan, options.user)
+        directory.write_text(self.file, with_common_part(document, "services", "x-agentd"))
         launcher = self.launcher(docker, tool, project, place, document)
 
         def processes() -> ContainerProcesses:
-            containers.lend(place, options.user)
+            lent_directories.lend(place, options.user)
             return ContainerProcesses(docker, launcher, project, place)
 
         return Prepared(scenario, plan, directory, self, processes, project)
+
+    def take_up(self, testbed: Testbed, scenario: Scenario, plan: Plan, directory: RunDirectory) -> Prepared:  # noqa: ARG002
+        """Not for containers: they outlive their supervisor, and Docker starts those again that crash."""
+        raise ConfigurationError(
+            f"only runs of --runtime local are taken up, and {directory.path} is one of {self.name}: its containers "
+            f"may still run (agentd ps); agentd down {directory.path} ends them and keeps their results"
+        )
 
     def require(self) -> None:
         """Docker, which alone knows what runs."""
@@ -124,36 +139,34 @@ class ContainerRuntime(ABC, Generic[Tool]):
 
     def running(self, testbed: Testbed) -> Mapping[str, ContainerMark]:
         """As Docker says; none, where it does not answer."""
-        docker = find_docker()
+        docker = find_docker() if containers.is_project_of(testbed.project, testbed.run_dir) else None
         return containers.running(docker, testbed.project) if docker is not None else {}
 
     def has_left_over(self, testbed: Testbed) -> bool:
         """Whether containers or networks are left."""
-        docker = find_docker()
+        docker = find_docker() if containers.is_project_of(testbed.project, testbed.run_dir) else None
         return docker is not None and bool(
             containers.ids_of(docker, testbed.project) or containers.networks_of(docker, testbed.project)
         )
 
     def end_left_over(self, testbed: Testbed) -> Sequence[str]:
         """The agents first, so that the environment hears their last words and writes down what came of the run."""
+        containers.require_project_of(testbed.project, testbed.run_dir)
         docker = require_docker()
         ended = list(self.running(testbed))
         containers.stop(docker, testbed.project, "agent", int(grace_for(testbed.agents, self.grace_per_agent_s)))
         containers.stop(docker, testbed.project, ENVIRONMENT, int(ENVIRONMENT_GRACE_S))
         self.remove(docker, testbed.project)
-        containers.take_back(testbed.run_dir)
+        lent_directories.take_back(testbed.run_dir)
+        write_results(testbed.run_dir)
         return ended
+
+    def tidy(self, testbed: Testbed) -> None:
+        """Containers leave nothing on this machine that Docker does not know of."""
 
     def control(self, testbed: Testbed) -> ContainerControl:
         """Docker's own verbs."""
         return ContainerControl(testbed)
-
-
-def _make_state_directories(place: Path, plan: Plan) -> None:
-    """Where agents keep their state: each sees its own and no other's."""
-    for settings in plan.agents:
-        if settings.state is not None:
-            (place / state_name(settings.id)).mkdir(parents=True)
 
 
 def _free_subnet(docker: Docker, wanted: IPv4Network | None, agents: int) -> IPv4Network:

@@ -6,8 +6,11 @@ Only what carries the testbed's own label is ever touched.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
+import re
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
@@ -23,6 +26,7 @@ UID_FOR_ROOT = 10_001
 QUERY_S = 60.0
 REMOVE_S = 300.0
 _ROUTES = Path("/proc/net/route")
+_ID = re.compile(r"[A-Za-z0-9]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +41,9 @@ class ContainerMark:
     def from_json(cls, data: Any) -> ContainerMark:
         """Read a mark; raises ValueError for anything else."""
         match data:
-            case {"container": str(container), "pid": int(pid)} if container and pid >= 0:
+            case {"container": str(container), "pid": int(pid)} if _ID.fullmatch(container) and 0 <= pid < 1 << 31:
                 return cls(container, pid)
-        raise ValueError(f"not the mark of a container: {data!r}")
+        raise ValueError(f"not the mark of a container: {data!r:.100}")
 
     def to_json(self) -> dict[str, Any]:
         return {"container": self.id, "pid": self.pid}
@@ -123,22 +127,28 @@ def taken_subnets(docker: Docker) -> list[IPv4Network]:
     return [*_readable(subnets), *_routes()]
 
 
+def new_project(run_dir: Path) -> str:
+    """A label for what belongs to the testbed in this directory."""
+    return f"agentd-{secrets.token_hex(4)}-{_digest(run_dir)}"
+
+
+def is_project_of(project: str, run_dir: Path) -> bool:
+    """Whether the label was made for this directory: a testbed.json may name that of somebody else's containers."""
+    return re.fullmatch(rf"agentd-[0-9a-f]{{8}}-{_digest(run_dir)}", project) is not None
+
+
+def require_project_of(project: str, run_dir: Path) -> None:
+    """Refuse to touch containers that are not this directory's."""
+    if not is_project_of(project, run_dir):
+        raise ConfigurationError(
+            f"the containers {project!r:.60} were not started for {run_dir}; nothing is done to them"
+        )
+
+
 def user_inside() -> str:
     """UID:GID of our containers: the caller's, who is to own the run directory, and never root's."""
     uid, gid = os.getuid(), os.getgid()
     return f"{uid}:{gid or uid}" if uid else f"{UID_FOR_ROOT}:{UID_FOR_ROOT}"
-
-
-def lend(run_dir: Path, user: str) -> None:
-    """Let containers write to a run directory of root's; where the caller is not root, it is theirs already."""
-    if os.getuid() == 0:
-        _change_owner(run_dir, *map(int, user.split(":")))
-
-
-def take_back(run_dir: Path) -> None:
-    """Own a run directory again after its containers have gone."""
-    if os.getuid() == 0:
-        _change_owner(run_dir, 0, os.getgid())
 
 
 def require_image(docker: Docker, image: str) -> None:
@@ -149,13 +159,8 @@ def require_image(docker: Docker, image: str) -> None:
         )
 
 
-def _change_owner(place: Path, uid: int, gid: int) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.chown(place, uid, gid, follow_symlinks=False)
-        for directory, directories, files in os.walk(place):
-            for name in [*directories, *files]:
-                with contextlib.suppress(FileNotFoundError):  # what is written beside and moved is soon elsewhere
-                    os.chown(Path(directory) / name, uid, gid, follow_symlinks=False)
+def _digest(run_dir: Path) -> str:
+    return hashlib.sha256(os.fsencode(run_dir)).hexdigest()[:16]
 
 
 def _inspected(data: dict[str, Any]) -> Inspected:

@@ -2,7 +2,9 @@
 
 What differs, and why:
 
-- Addresses are the swarm's to give, so neighbours are found by name; agents look names up beside their links.
+- Addresses are the swarm's to give, so neighbours are found by name; agents look names up beside their links. Everybody
+  in the network is let in, but not the host, which has its first address: a task that is made anew has another address,
+  sooner than its name leads there.
 - `endpoint_mode: dnsrr`: a name leads straight to the container, not to a virtual address in between.
 - Limits stand under `deploy`, /tmp is a volume: a swarm refuses or ignores the other ways.
 - A swarm knows no `no-new-privileges`. No capability can be gained without one to begin with: all are dropped.
@@ -14,6 +16,8 @@ What differs, and why:
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
+from ipaddress import IPv4Network
 from typing import Any
 
 from deploy.containers.compose_document import (
@@ -36,7 +40,9 @@ def stack_document(
     plan: Plan, environment: EnvironmentPlan, seed: int | None, options: ContainerOptions, *, node: str = ""
 ) -> dict[str, Any]:
     """The document, as plain values; `node` is the id of the one that everything is placed on."""
-    services = {ENVIRONMENT: environment_service(plan, environment, seed, options)}
+    admit = _all_but_the_host(options.subnet)
+    plan = replace(plan, agents=tuple(replace(settings, admit=admit) for settings in plan.agents))
+    services = {ENVIRONMENT: environment_service(plan, environment, seed, options, admit)}
     for settings in plan.agents:
         services[agent_name(settings.id)] = agent_service(plan, settings.id, options) | _UNCHECKED
     network = {
@@ -56,6 +62,10 @@ def only(document: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
     """The document with these services only."""
     chosen = {name: service for name, service in document["services"].items() if name in names}
     return {**document, "services": chosen}
+
+
+def _all_but_the_host(subnet: IPv4Network) -> tuple[str, ...]:
+    return tuple(map(str, sorted(subnet.address_exclude(IPv4Network(subnet[1])))))
 
 
 def _for_swarm(service: dict[str, Any], node: str) -> dict[str, Any]:

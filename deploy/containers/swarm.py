@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentd.errors import ConfigurationError
+from agentd.files import replace_text
 from agentd.run.scenario import Scenario
 from deploy.containers import containers
 from deploy.containers.compose_document import RESTARTS, ContainerOptions
@@ -43,7 +44,7 @@ class StackLauncher:
     def start(self, names: Sequence[str]) -> list[str]:
         """`stack deploy` of these services; their image is here and need not be asked for elsewhere."""
         file = self._run_dir / _STARTED
-        file.write_text(to_yaml(only(self._document, names)), encoding="utf-8")
+        replace_text(file, to_yaml(only(self._document, names)))
         how = ["--resolve-image", "never", "--compose-file", str(file)]
         return [self._docker.client, "stack", "deploy", *how, self._project]
 

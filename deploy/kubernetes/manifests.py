@@ -4,100 +4,57 @@ One StatefulSet holds all agents: its pods are numbered, so pod `NAME-agent-3` i
 ConfigMap by its own name, and is found by others under a DNS name that outlives it. One StatefulSet per agent would be
 hundreds of objects for the same thing. Pods need no shell: Kubernetes itself puts the pod's name into the argument.
 
-A StatefulSet starts whatever ends. Where a run has an end, `workload="job"` makes an indexed Job of the same pods,
-under the same names, which stay ended when they are done.
+A StatefulSet starts whatever ends. Where a run has an end, `workload="job"` makes Jobs of the same pods, under the same
+names, which stay ended when they are done: a Job for each agent, because the pods of one Job cannot have volumes of
+their own, and an agent that lost its volume would have lost its ledger and its seat. Without volumes one indexed Job
+does for all.
 
 Neighbours must find each other before any of them is ready, so the headless service publishes addresses of pods that
-are not. Links are not encrypted yet: agents are told `insecure`, and a NetworkPolicy keeps everybody else away.
+are not. Links are not encrypted yet: agents are told `insecure`, and a NetworkPolicy keeps everybody else away. Where a
+cluster does not enforce it, agents and environment still let in only who comes from where pods have their addresses
+(`Cluster.admit`): a pod that is made anew has another one, sooner than its name leads there.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from agentd.core.policy import ALGORITHMS
-from agentd.errors import SettingsError
 from agentd.run.scenario import Scenario
 from agentd.settings import AgentSettings
+from agentd.terms_file import terms_text
+from deploy.kubernetes.cluster import NO_STORAGE, Cluster
+from deploy.kubernetes.parts import (
+    CONFIG_DIR,
+    Manifest,
+    an_object,
+    claim,
+    health_variable,
+    health_volume,
+    labels,
+    locked_down,
+    mounts,
+    peer,
+    pod_spec,
+    probes,
+    tcp,
+    volume,
+)
 from deploy.kubernetes.toml_text import agent_toml, environment_toml
+from deploy.plan.environment import draft_terms
 from deploy.plan.plan import Plan
 
-Manifest = dict[str, Any]
-
 PORT = 7000
-USER = 10_001
-"""As in the Dockerfile: a number, so that Kubernetes can see that it is not root's."""
-CONFIG_DIR = "/etc/agentd/config"
+TERMS_FILE = "terms.json"
 KEYS_DIR = "/etc/agentd/keys"
 RUN_DIR = "/var/lib/agentd/run"
 STATE_DIR = "/var/lib/agentd/state"
-HEALTH_FILE = "/run/agentd/health"
-PROBE = ("/opt/agentd/bin/python3", "-I", "-S", "/opt/agentd/health.py")
-"""Reads the health file with nothing but the standard library, so that probing hundreds of pods costs little."""
-WORKLOADS = ("statefulset", "job")
-NO_STORAGE = "none"
 CONFIG_MAP_BYTES = 900_000
 """Kubernetes refuses ConfigMaps of more than a mebibyte; agents whose files do not fit go into further ones."""
-_LONGEST_NAME = 40
-_STARTING_S = 60
-"""For the image to start, before anybody waits for neighbours."""
-_PROBE_EVERY_S, _LIVE_EVERY_S = 5, 30
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
-    """What a cluster must be told beyond the plan."""
-
-    name: str = "agentd"
-    """What every object's name begins with."""
-    namespace: str | None = None
-    image: str
-    storage: str = "1Gi"
-    """Of the run directory; `none`: gone with the environment's pod."""
-    agent_storage: str = "none"
-    """Of each agent's ledger and state; `none`: they survive a crash of the agent, but not of its pod."""
-    workload: str = WORKLOADS[0]
-    network_policy: bool = True
-
-    def __post_init__(self) -> None:
-        if not _is_label(self.name):
-            raise SettingsError(
-                f"--name must be 1…{_LONGEST_NAME} small letters, digits and dashes, beginning with a letter, "
-                f"got {self.name!r}"
-            )
-        if self.namespace is not None and not _is_label(self.namespace):
-            raise SettingsError(f"--namespace {self.namespace!r} is not a name that Kubernetes takes")
-        if self.workload == "job" and self.agent_storage != NO_STORAGE:
-            raise SettingsError(
-                "--agent-storage needs --workload statefulset: the pods of a Job have no volumes of their own"
-            )
-
-    @property
-    def agents(self) -> str:
-        """The name of the agents' workload and the beginning of each pod's name."""
-        return f"{self.name}-agent"
-
-    @property
-    def service(self) -> str:
-        """The headless service under which agents are found."""
-        return f"{self.name}-agents"
-
-    @property
-    def environment(self) -> str:
-        """The name of the environment's workload and service."""
-        return f"{self.name}-environment"
-
-    @property
-    def keys(self) -> str:
-        """The secret that will hold keys."""
-        return f"{self.name}-keys"
-
-    def pod(self, agent: int) -> str:
-        """The name of an agent's pod, and of its file."""
-        return f"{self.agents}-{agent}"
+_RETRIES = 6
+_SCRATCH: Mapping[str, Any] = {"emptyDir": {}}
+"""A place that is gone with its pod; only where the operator wants no volumes."""
 
 
 def kubernetes_manifests(plan: Plan, scenario: Scenario, cluster: Cluster) -> list[Manifest]:
@@ -107,12 +64,12 @@ def kubernetes_manifests(plan: Plan, scenario: Scenario, cluster: Cluster) -> li
     policies = [_agents_policy(cluster), _environment_policy(cluster)] if cluster.network_policy else []
     return [
         *maps,
-        _environment_config(scenario, cluster),
+        _environment_config(plan, scenario, cluster),
         *policies,
         _agents_service(cluster),
         _environment_service(cluster),
         _environment(cluster),
-        _agents(agents, [each["metadata"]["name"] for each in maps], cluster),
+        *_agents(agents, [each["metadata"]["name"] for each in maps], cluster),
     ]
 
 
@@ -124,8 +81,10 @@ def _in_cluster(agent: AgentSettings, cluster: Cluster) -> AgentSettings:
         environment=f"tcp://{cluster.environment}:{PORT}",
         peers={peer: f"tcp://{cluster.pod(peer)}.{cluster.service}:{PORT}" for peer in agent.peers},
         insecure=True,
-        # As `agentd up` does it: what may not be noised twice is kept, unless the noise can be made again from a seed.
-        state=f"{STATE_DIR}/agent" if ALGORITHMS[agent.algorithm].noised and agent.seed is None else None,
+        admit=cluster.admit,
+        state=f"{STATE_DIR}/agent" if agent.state is not None else None,
+        # Drawn by the agent itself, on its own volume: a secret in a manifest would be one that everybody has.
+        seat=f"{STATE_DIR}/seat",
         log_file=None,
         faults_file=None,
     )
@@ -145,93 +104,118 @@ def _agent_config_maps(agents: Sequence[AgentSettings], cluster: Cluster) -> lis
             size = len(text)
         maps[-1][f"{cluster.pod(agent.id)}.toml"] = text
     return [
-        _object("v1", "ConfigMap", f"{cluster.agents}s-config-{number}", cluster, "agent", data=data)
+        an_object("v1", "ConfigMap", f"{cluster.agents}s-config-{number}", cluster, "agent", data=data)
         for number, data in enumerate(maps)
     ]
 
 
-def _environment_config(scenario: Scenario, cluster: Cluster) -> Manifest:
-    text = environment_toml(scenario, listen=f"tcp://*:{PORT}", run_dir=RUN_DIR)
-    return _object(
-        "v1", "ConfigMap", f"{cluster.environment}-config", cluster, "environment", data={"environment.toml": text}
-    )
+def _environment_config(plan: Plan, scenario: Scenario, cluster: Cluster) -> Manifest:
+    terms = f"{CONFIG_DIR}/{TERMS_FILE}"
+    about = {"listen": f"tcp://*:{PORT}", "run_dir": RUN_DIR, "terms": terms}
+    text = environment_toml(scenario, admit=cluster.admit, **about)
+    data = {"environment.toml": text, TERMS_FILE: terms_text(draft_terms(scenario, plan))}
+    return an_object("v1", "ConfigMap", f"{cluster.environment}-config", cluster, "environment", data=data)
 
 
 def _agents_service(cluster: Cluster) -> Manifest:
     spec = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
-        "selector": _labels(cluster, "agent"),
+        "selector": labels(cluster, "agent"),
         "ports": [{"name": "gossip", "port": PORT, "targetPort": "gossip"}],
     }
-    return _object("v1", "Service", cluster.service, cluster, "agent", spec=spec)
+    return an_object("v1", "Service", cluster.service, cluster, "agent", spec=spec)
 
 
 def _environment_service(cluster: Cluster) -> Manifest:
     spec = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
-        "selector": _labels(cluster, "environment"),
+        "selector": labels(cluster, "environment"),
         "ports": [{"name": "bandit", "port": PORT, "targetPort": "bandit"}],
     }
-    return _object("v1", "Service", cluster.environment, cluster, "environment", spec=spec)
+    return an_object("v1", "Service", cluster.environment, cluster, "environment", spec=spec)
 
 
-def _agents(agents: Sequence[AgentSettings], config_maps: Sequence[str], cluster: Cluster) -> Manifest:
+def _agents(agents: Sequence[AgentSettings], config_maps: Sequence[str], cluster: Cluster) -> list[Manifest]:
     ready_s = max(agent.ready_timeout_s for agent in agents)
+    container = _agent_container(ready_s, cluster)
+    if cluster.workload == "job" and cluster.keeps:
+        claims = [volume(cluster.state(agent.id), cluster) for agent in agents]
+        return [*claims, *(_job_of_one(agent.id, container, config_maps, cluster) for agent in agents)]
     if cluster.workload == "job":
-        spec: Manifest = {
-            "completionMode": "Indexed",
-            "completions": len(agents),
-            "parallelism": len(agents),
-            "backoffLimitPerIndex": 6,
-            "maxFailedIndexes": len(agents),
-            "template": _agent_template(config_maps, ready_s, cluster),
-        }
-        return _object("batch/v1", "Job", cluster.agents, cluster, "agent", spec=spec)
+        return [_indexed_job(len(agents), container, config_maps, cluster)]
     spec = {
         "serviceName": cluster.service,
         "replicas": len(agents),
         "podManagementPolicy": "Parallel",  # one after the other, the first would wait for the others for ever
-        "selector": {"matchLabels": _labels(cluster, "agent")},
-        "template": _agent_template(config_maps, ready_s, cluster),
+        "selector": {"matchLabels": labels(cluster, "agent")},
+        "template": _agent_template(container, config_maps, cluster, None if cluster.keeps else _SCRATCH),
     }
-    if cluster.agent_storage != NO_STORAGE:
-        spec["volumeClaimTemplates"] = [_claim("state", cluster.agent_storage)]
-    return _object("apps/v1", "StatefulSet", cluster.agents, cluster, "agent", spec=spec)
+    if cluster.keeps:
+        spec["volumeClaimTemplates"] = [claim("state", cluster.agent_storage)]
+    return [an_object("apps/v1", "StatefulSet", cluster.agents, cluster, "agent", spec=spec)]
 
 
-def _agent_template(config_maps: Sequence[str], ready_s: float, cluster: Cluster) -> Manifest:
+def _indexed_job(count: int, container: Manifest, config_maps: Sequence[str], cluster: Cluster) -> Manifest:
+    spec: Manifest = {
+        "completionMode": "Indexed",
+        "completions": count,
+        "parallelism": count,
+        "backoffLimitPerIndex": _RETRIES,
+        "maxFailedIndexes": count,
+        "template": _agent_template(container, config_maps, cluster, _SCRATCH),
+    }
+    return an_object("batch/v1", "Job", cluster.agents, cluster, "agent", spec=spec)
+
+
+def _job_of_one(agent: int, container: Manifest, config_maps: Sequence[str], cluster: Cluster) -> Manifest:
+    """The Job of one agent: whatever pod it makes has the agent's name and finds the agent's volume."""
+    claim = {"persistentVolumeClaim": {"claimName": cluster.state(agent)}}
+    own = {**container, "args": ["--config", f"{CONFIG_DIR}/{cluster.pod(agent)}.toml"], "env": [health_variable()]}
+    template = _agent_template(own, config_maps, cluster, claim)
+    template["spec"]["hostname"] = cluster.pod(agent)
+    spec: Manifest = {"backoffLimit": _RETRIES, "template": template}
+    return an_object("batch/v1", "Job", cluster.pod(agent), cluster, "agent", spec=spec)
+
+
+def _agent_container(ready_s: float, cluster: Cluster) -> Manifest:
     is_job = cluster.workload == "job"
     field = "metadata.annotations['batch.kubernetes.io/job-completion-index']" if is_job else "metadata.name"
     file = f"{cluster.agents}-$(AGENT).toml" if is_job else "$(AGENT).toml"
-    container = {
+    return {
         "name": "agent",
         "image": cluster.image,
         "imagePullPolicy": "IfNotPresent",
         "args": ["--config", f"{CONFIG_DIR}/{file}"],
         # Not AGENTD_…: those variables would be taken for flags.
-        "env": [{"name": "AGENT", "valueFrom": {"fieldRef": {"fieldPath": field}}}, _health_variable()],
+        "env": [{"name": "AGENT", "valueFrom": {"fieldRef": {"fieldPath": field}}}, health_variable()],
         "ports": [{"name": "gossip", "containerPort": PORT}],
         "resources": {"requests": {"cpu": "25m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "256Mi"}},
-        **_probes(ready_s),
-        "securityContext": _locked_down(),
+        **probes(ready_s),
+        "securityContext": locked_down(),
         "volumeMounts": [
-            *_mounts(),
+            *mounts(),
             {"name": "keys", "mountPath": KEYS_DIR, "readOnly": True},
             {"name": "state", "mountPath": STATE_DIR},
         ],
     }
+
+
+def _agent_template(
+    container: Manifest, config_maps: Sequence[str], cluster: Cluster, state: Mapping[str, Any] | None
+) -> Manifest:
+    """The pod of an agent; `state` is where it keeps things, None: the workload sees to that."""
     config = {"name": "config", "projected": {"sources": [{"configMap": {"name": name}} for name in config_maps]}}
     # There are no keys yet; once there are, the secret is all that must be added. 288 is 0440.
     keys = {"name": "keys", "secret": {"secretName": cluster.keys, "optional": True, "defaultMode": 288}}
-    volumes = [config, keys, _health_volume()]
-    if cluster.agent_storage == NO_STORAGE:
-        volumes.append({"name": "state", "emptyDir": {}})
-    pod = _pod([container], volumes)
-    if is_job:
+    volumes = [config, keys, health_volume()]
+    if state is not None:
+        volumes.append({"name": "state", **state})
+    pod = pod_spec([container], volumes)
+    if cluster.workload == "job":
         pod |= {"restartPolicy": "OnFailure", "subdomain": cluster.service}
-    return {"metadata": {"labels": _labels(cluster, "agent")}, "spec": pod}
+    return {"metadata": {"labels": labels(cluster, "agent")}, "spec": pod}
 
 
 def _environment(cluster: Cluster) -> Manifest:
@@ -240,138 +224,49 @@ def _environment(cluster: Cluster) -> Manifest:
         "image": cluster.image,
         "imagePullPolicy": "IfNotPresent",
         "args": ["env", "--config", f"{CONFIG_DIR}/environment.toml"],
-        "env": [_health_variable()],
+        "env": [health_variable()],
         "ports": [{"name": "bandit", "containerPort": PORT}],
         "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"cpu": "2", "memory": "1Gi"}},
-        **_probes(0.0),
-        "securityContext": _locked_down(),
-        "volumeMounts": [*_mounts(), {"name": "run", "mountPath": "/var/lib/agentd"}],
+        **probes(0.0),
+        "securityContext": locked_down(),
+        "volumeMounts": [*mounts(), {"name": "run", "mountPath": "/var/lib/agentd"}],
     }
     volumes: list[Manifest] = [
         {"name": "config", "configMap": {"name": f"{cluster.environment}-config"}},
-        _health_volume(),
+        health_volume(),
     ]
     spec: Manifest = {
         "serviceName": cluster.environment,
         "replicas": 1,
-        "selector": {"matchLabels": _labels(cluster, "environment")},
+        "selector": {"matchLabels": labels(cluster, "environment")},
     }
     if cluster.storage == NO_STORAGE:
         volumes.append({"name": "run", "emptyDir": {}})
     else:
-        spec["volumeClaimTemplates"] = [_claim("run", cluster.storage)]
-    spec["template"] = {"metadata": {"labels": _labels(cluster, "environment")}, "spec": _pod([container], volumes)}
-    return _object("apps/v1", "StatefulSet", cluster.environment, cluster, "environment", spec=spec)
+        spec["volumeClaimTemplates"] = [claim("run", cluster.storage)]
+    spec["template"] = {"metadata": {"labels": labels(cluster, "environment")}, "spec": pod_spec([container], volumes)}
+    return an_object("apps/v1", "StatefulSet", cluster.environment, cluster, "environment", spec=spec)
 
 
 def _agents_policy(cluster: Cluster) -> Manifest:
-    agents, environment = _peer(cluster, "agent"), _peer(cluster, "environment")
+    agents, environment = peer(cluster, "agent"), peer(cluster, "environment")
     spec = {
-        "podSelector": {"matchLabels": _labels(cluster, "agent")},
+        "podSelector": {"matchLabels": labels(cluster, "agent")},
         "policyTypes": ["Ingress", "Egress"],
-        "ingress": [{"from": [agents], "ports": [_tcp(PORT)]}],
+        "ingress": [{"from": [agents], "ports": [tcp(PORT)]}],
         "egress": [
-            {"to": [agents, environment], "ports": [_tcp(PORT)]},
-            {"ports": [{**_tcp(53), "protocol": "UDP"}, _tcp(53)]},
+            {"to": [agents, environment], "ports": [tcp(PORT)]},
+            {"ports": [{**tcp(53), "protocol": "UDP"}, tcp(53)]},
         ],
     }
-    return _object("networking.k8s.io/v1", "NetworkPolicy", cluster.service, cluster, "agent", spec=spec)
+    return an_object("networking.k8s.io/v1", "NetworkPolicy", cluster.service, cluster, "agent", spec=spec)
 
 
 def _environment_policy(cluster: Cluster) -> Manifest:
     spec = {
-        "podSelector": {"matchLabels": _labels(cluster, "environment")},
+        "podSelector": {"matchLabels": labels(cluster, "environment")},
         "policyTypes": ["Ingress", "Egress"],
-        "ingress": [{"from": [_peer(cluster, "agent")], "ports": [_tcp(PORT)]}],
+        "ingress": [{"from": [peer(cluster, "agent")], "ports": [tcp(PORT)]}],
         "egress": [],  # it answers and never calls
     }
-    return _object("networking.k8s.io/v1", "NetworkPolicy", cluster.environment, cluster, "environment", spec=spec)
-
-
-# Parts
-
-
-def _object(
-    version: str, kind: str, name: str, cluster: Cluster, component: str, **content: Mapping[str, Any]
-) -> Manifest:
-    metadata: Manifest = {"name": name, "labels": _labels(cluster, component)}
-    if cluster.namespace is not None:
-        metadata["namespace"] = cluster.namespace
-    return {"apiVersion": version, "kind": kind, "metadata": metadata, **content}
-
-
-def _labels(cluster: Cluster, component: str) -> dict[str, str]:
-    return {
-        "app.kubernetes.io/name": "agentd",
-        "app.kubernetes.io/instance": cluster.name,
-        "app.kubernetes.io/component": component,
-    }
-
-
-def _pod(containers: list[Manifest], volumes: list[Manifest]) -> Manifest:
-    return {
-        "automountServiceAccountToken": False,  # nobody here talks to the cluster
-        "enableServiceLinks": False,  # variables like AGENTD_… would be taken for flags
-        "terminationGracePeriodSeconds": 60,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER,
-            "runAsGroup": USER,
-            "fsGroup": USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "containers": containers,
-        "volumes": volumes,
-    }
-
-
-def _locked_down() -> Manifest:
-    return {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
-
-
-def _probes(ready_s: float) -> Manifest:
-    """Patience until neighbours are found; then a look every half minute whether it is stuck."""
-    probe: Manifest = {"exec": {"command": list(PROBE)}, "timeoutSeconds": 5}
-    looks = math.ceil((ready_s + _STARTING_S) / _PROBE_EVERY_S)
-    return {
-        "startupProbe": {**probe, "periodSeconds": _PROBE_EVERY_S, "failureThreshold": looks},
-        "livenessProbe": {**probe, "periodSeconds": _LIVE_EVERY_S, "failureThreshold": 3},
-        "readinessProbe": {**probe, "periodSeconds": _LIVE_EVERY_S, "failureThreshold": 1},
-    }
-
-
-def _health_variable() -> Manifest:
-    return {"name": "AGENTD_HEALTH_FILE", "value": HEALTH_FILE}
-
-
-def _health_volume() -> Manifest:
-    return {"name": "health", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}
-
-
-def _mounts() -> list[Manifest]:
-    return [
-        {"name": "config", "mountPath": CONFIG_DIR, "readOnly": True},
-        {"name": "health", "mountPath": HEALTH_FILE.rpartition("/")[0]},
-    ]
-
-
-def _claim(name: str, storage: str) -> Manifest:
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}}
-    return {"metadata": {"name": name}, "spec": spec}
-
-
-def _peer(cluster: Cluster, component: str) -> Manifest:
-    return {"podSelector": {"matchLabels": _labels(cluster, component)}}
-
-
-def _tcp(port: int) -> Manifest:
-    return {"protocol": "TCP", "port": port}
-
-
-def _is_label(text: str) -> bool:
-    fine = text.isascii() and text.replace("-", "").isalnum() and text == text.lower()
-    return fine and len(text) <= _LONGEST_NAME and text[0].isalpha() and not text.endswith("-")
+    return an_object("networking.k8s.io/v1", "NetworkPolicy", cluster.environment, cluster, "environment", spec=spec)

@@ -13,10 +13,10 @@ from agentd.settings import AgentSettings, as_typed, ordered
 def agent_toml(agent: AgentSettings) -> str:
     """What `agentd --config FILE` reads as these settings."""
     values = {flag_of(one).removeprefix("--"): getattr(agent, one.name) for one in ordered(AgentSettings)}
-    return _toml(values | {"peers": as_typed(agent.peers)})
+    return _toml(values | {"peers": as_typed(agent.peers), "admit": as_typed(agent.admit) or None})
 
 
-def environment_toml(scenario: Scenario, *, listen: str, run_dir: str) -> str:
+def environment_toml(scenario: Scenario, *, admit: tuple[str, ...], listen: str, run_dir: str, terms: str) -> str:
     """What `agentd env --config FILE` reads as the environment of a scenario.
 
     The seed of the rewards is in it only where the operator chose it: whoever knows it knows every reward.
@@ -25,11 +25,13 @@ def environment_toml(scenario: Scenario, *, listen: str, run_dir: str) -> str:
     return _toml(
         {
             "listen": listen,
+            "admit": as_typed(admit) or None,
             "insecure": True,
             "arms": list(arms.requested),
             "reward": arms.kind,
             "agents": scenario.settings.agents,
             "rounds": scenario.spec.rounds,
+            "terms": terms,
             "seed": scenario.settings.seed,
             "run-dir": run_dir,
         }

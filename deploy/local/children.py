@@ -14,6 +14,7 @@ import json
 import multiprocessing
 import os
 import signal
+import socket
 import sys
 import traceback
 from collections.abc import Callable
@@ -21,9 +22,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from agentd import plugins
+from agentd import listeners, plugins
 from agentd.errors import AgentdError
+from agentd.files import append_text, open_own
 from agentd.settings import AgentSettings
+from agentd.untrusted import decode_json, printable, read_in
 from deploy.plan.environment import EnvironmentPlan
 from deploy.plan.names import ENVIRONMENT_LOG, STDERR
 
@@ -40,6 +43,9 @@ _LONGEST_FAILURE = 2_000
 Target = Callable[..., int]
 """What a child runs; returns its exit code."""
 
+Listener = tuple[str, socket.socket]
+"""An address, and the socket that listens there for a child."""
+
 
 def agent_target(settings: AgentSettings) -> int:
     """Run one agent."""
@@ -53,6 +59,7 @@ def environment_target(environment: EnvironmentPlan, ready: Connection) -> int:
     """Serve the bandit until every agent is done."""
     from agentd.environment.service import EnvironmentSettings, run_environment
     from agentd.run.arms import Arms
+    from agentd.terms_file import terms_from_json
 
     settings = EnvironmentSettings(
         listen=environment.listen,
@@ -61,7 +68,9 @@ def environment_target(environment: EnvironmentPlan, ready: Connection) -> int:
         rounds=environment.rounds,
         seed=environment.seed,
         run=environment.run,
+        terms=terms_from_json(environment.terms),
         run_dir=environment.run_dir,
+        seats=environment.seats,
         until_done=True,
         together=True,
         log_file=str(Path(environment.run_dir) / ENVIRONMENT_LOG),
@@ -75,10 +84,12 @@ def environment_target(environment: EnvironmentPlan, ready: Connection) -> int:
     return run_environment(settings, on_ready=tell)
 
 
-def child_main(name: str, run_dir: str, target: Target, *arguments: Any) -> None:
+def child_main(name: str, run_dir: str, listener: Listener | None, target: Target, *arguments: Any) -> None:
     """Become a child of the testbed, run the target, and exit with what it returns."""
     _leave_terminal(Path(run_dir))
     _hear_of_deaths()
+    if listener is not None:
+        listeners.hand_over(*listener)
     code = 1
     try:
         code = target(*arguments)
@@ -97,11 +108,11 @@ def child_main(name: str, run_dir: str, target: Target, *arguments: Any) -> None
 def failures(run_dir: Path) -> dict[str, str]:
     """The last words of every child that said why it failed."""
     found: dict[str, str] = {}
-    with contextlib.suppress(OSError), (run_dir / FAILURES).open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
+    with contextlib.suppress(OSError, ValueError):
+        for line in read_in(run_dir, FAILURES).splitlines():
             with contextlib.suppress(ValueError, KeyError, TypeError):
-                said = json.loads(line)
-                found[str(said["name"])] = str(said["error"])
+                said = decode_json(line)
+                found[str(said["name"])] = printable(str(said["error"])[:_LONGEST_FAILURE])
     return found
 
 
@@ -111,7 +122,7 @@ def _leave_terminal(run_dir: Path) -> None:
     # A Ctrl-C that came before we had left was not for us; ignoring it drops it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, GROUP_SIGNALS)
-    sink = os.open(run_dir / STDERR, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    sink = open_own(run_dir / STDERR, os.O_WRONLY | os.O_APPEND)
     os.dup2(sink, 1)
     os.dup2(sink, 2)
     os.close(sink)
@@ -136,5 +147,5 @@ def _hear_of_deaths() -> None:
 
 def _write_failure(run_dir: Path, name: str, code: int, error: str) -> None:
     line = json.dumps({"name": name, "exit_code": code, "error": error[:_LONGEST_FAILURE]}, ensure_ascii=False)
-    with contextlib.suppress(OSError), (run_dir / FAILURES).open("a", encoding="utf-8") as file:
-        file.write(line + "\n")  # one write of one line: children append side by side
+    with contextlib.suppress(OSError):
+        append_text(run_dir / FAILURES, line + "\n")

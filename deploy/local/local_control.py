@@ -6,10 +6,19 @@ import signal
 from collections.abc import Collection
 
 from agentd.errors import AgentdError, SettingsError
-from deploy.plan.names import agent_name
+from deploy.plan.names import STDERR, agent_name
 from deploy.testbed import control, registry
-from deploy.testbed.process_marks import ProcessMark, send
+from deploy.testbed.process_marks import ProcessMark, boot_id, send
 from deploy.testbed.registry import Testbed
+
+
+def running_in(testbed: Testbed) -> dict[str, ProcessMark]:
+    """The processes of a testbed that run, by name: those that were written down and print to its directory."""
+    if testbed.boot != boot_id():  # start times of another boot mean nothing now
+        return {}
+    place = testbed.run_dir / STDERR
+    marks = {name: mark for name, mark in testbed.children.items() if isinstance(mark, ProcessMark)}
+    return {name: mark for name, mark in marks.items() if mark.is_running() and mark.writes_to(place)}
 
 
 class LocalControl:
@@ -43,6 +52,6 @@ class LocalControl:
     reconnect = disconnect
 
     def _signal(self, agent: int, number: signal.Signals) -> None:
-        mark = registry.read(self._run_dir).children.get(agent_name(agent))
-        if not isinstance(mark, ProcessMark) or not send(mark, number):
+        mark = running_in(registry.read(self._run_dir)).get(agent_name(agent))
+        if mark is None or not send(mark, number):
             raise AgentdError(f"agent {agent} is not running, so there is nothing to send {number.name} to")

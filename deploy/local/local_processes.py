@@ -11,8 +11,9 @@ import contextlib
 import multiprocessing
 import selectors
 import signal
+import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
@@ -73,12 +74,18 @@ class Child:
 
 
 class LocalProcesses:
-    """Starts, signals and reaps the processes of one testbed; what they run can be replaced, for tests."""
+    """Starts, signals and reaps the processes of one testbed, each with its socket; what they run can be replaced."""
 
     def __init__(
-        self, run_dir: Path, *, agent: Target = agent_target, environment: Target = environment_target
+        self,
+        run_dir: Path,
+        listeners: Mapping[str, socket.socket] | None = None,
+        *,
+        agent: Target = agent_target,
+        environment: Target = environment_target,
     ) -> None:
         self._run_dir = run_dir
+        self._listeners = listeners or {}
         self._agent = agent
         self._environment = environment
         self._context = _warm_context()
@@ -94,7 +101,7 @@ class LocalProcesses:
     def start_environment(self, environment: EnvironmentPlan) -> None:
         """The environment; it says through a pipe that it listens."""
         hears, says = self._context.Pipe(duplex=False)
-        self._start(ENVIRONMENT, self._environment, environment, says)
+        self._start(ENVIRONMENT, environment.listen, self._environment, environment, says)
         says.close()
         self._selector.register(hears, selectors.EVENT_READ, lambda: self._environment_spoke(hears))
 
@@ -103,13 +110,13 @@ class LocalProcesses:
         for settings in agents:
             if interrupted():
                 return
-            self._start(agent_name(settings.id), self._agent, settings)
+            self._start(agent_name(settings.id), settings.listen, self._agent, settings)
 
     def start_again(self, name: str, settings: AgentSettings | EnvironmentPlan) -> None:
         if isinstance(settings, EnvironmentPlan):
             self.start_environment(settings)
         else:
-            self._start(name, self._agent, settings)
+            self._start(name, settings.listen, self._agent, settings)
 
     def signal(self, names: Sequence[str], number: Signals) -> None:
         """Send a signal to processes by their names; nobody else can get it."""
@@ -131,8 +138,9 @@ class LocalProcesses:
     def _ended(self, child: Child) -> None:
         self._selector.unregister(child.process.sentinel)
         code = self._reap(child)
-        why = failures(self._run_dir).get(child.name, ending_text(code)) if code else ""
-        self._observer.ended(child.name, code, why)
+        # Whom a signal ended has no last words; what stands there is of an earlier life.
+        why = failures(self._run_dir).get(child.name, ending_text(code)) if code > 0 else ending_text(code)
+        self._observer.ended(child.name, code, why if code else "")
 
     def _reap(self, child: Child) -> int:
         """Take the exit code of a child whose sentinel says that it ended; negative: the signal that ended it."""
@@ -145,9 +153,10 @@ class LocalProcesses:
     def _send(self, child: Child, number: Signals) -> bool:
         return child.is_up and child.mark is not None and send(child.mark, number)
 
-    def _start(self, name: str, target: Target, *arguments: Any) -> None:
+    def _start(self, name: str, listen: str, target: Target, *arguments: Any) -> None:
+        listener = (listen, self._listeners[listen]) if listen in self._listeners else None
         process = self._context.Process(
-            target=child_main, args=(name, str(self._run_dir), target, *arguments), name=name, daemon=True
+            target=child_main, args=(name, str(self._run_dir), listener, target, *arguments), name=name, daemon=True
         )
         try:
             with _main_left_out():

@@ -1,49 +1,95 @@
-"""The runtime `local`: processes of this machine, side by side on ports in a row."""
+"""The runtime `local`: processes of this machine, side by side, each with a socket file or a port of its own."""
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from agentd.errors import ConfigurationError, SettingsError
+from agentd.run.directory import RunDirectory
 from agentd.run.scenario import Scenario
-from deploy.local import preflight
-from deploy.local.local_control import LocalControl
+from deploy.local import preflight, socket_directory
+from deploy.local.children import Target, agent_target
+from deploy.local.local_control import LocalControl, running_in
 from deploy.local.local_processes import LocalProcesses
-from deploy.plan.plan import make_plan
-from deploy.plan.ports import reserve
-from deploy.testbed.launch import new_directory, run_of, write_plan
+from deploy.local.ports import Reservation, reserve
+from deploy.local.socket_files import SocketFiles
+from deploy.plan.plan import Places, Plan, Sockets, lay_out
+from deploy.plan.written_plan import laid_out_again
+from deploy.testbed.launch import fresh_run, new_directory, write_plan
 from deploy.testbed.lifecycle import GRACE_S
-from deploy.testbed.process_marks import ProcessMark, boot_id, stop
+from deploy.testbed.process_marks import ProcessMark, stop
 from deploy.testbed.registry import Testbed
 from deploy.testbed.runtime import DEFAULT_RUNTIME, Prepared, Wanted
 
 
+class Opened(Protocol):
+    """Sockets of ours for every process of a testbed, and where they are."""
+
+    @property
+    def listeners(self) -> Mapping[str, socket.socket]:
+        """By address."""
+        ...
+
+    def places(self, run_dir: Path) -> Places:
+        """Who listens where."""
+        ...
+
+    def release(self) -> None:
+        """Give them back."""
+        ...
+
+
 class LocalRuntime:
-    """Forks of this machine; which of them run, the kernel tells."""
+    """Forks of this machine; which of them run, the kernel tells. What agents run can be replaced."""
 
     grace_per_agent_s = 0.05
+    revivals = 1
     clears_up = "ended {} processes"
 
-    def __init__(self, name: str = DEFAULT_RUNTIME) -> None:
+    def __init__(self, name: str = DEFAULT_RUNTIME, agent: Target = agent_target) -> None:
         self.name = name
+        self._agent = agent
 
     def prepare(self, scenario: Scenario, wanted: Wanted) -> Prepared:
-        """Reserve ports, check the machine and write down the plan."""
+        """Check the machine, open the sockets and write down the plan."""
         wanted.refuse(self.name, "image", "subnet")
-        run = run_of(scenario)
-        reservation = reserve(scenario.settings.agents, wanted.base_port)
-        about: dict[str, Any] = {"base_port": reservation.base_port, "pace": wanted.pace, "keep": wanted.keep}
+        speaks_ipc = _speaks_ipc(wanted)
+        laid_out = partial(lay_out, scenario, run=fresh_run(), pace=wanted.pace, keep=wanted.keep)
+        preflight.check(laid_out(places=Sockets("/", Path())))
+        agents = scenario.settings.agents
+        opened: Opened = SocketFiles(agents) if speaks_ipc else reserve(agents, wanted.base_port)
         try:
-            preflight.check(make_plan(scenario, run=run, run_dir=Path(), **about))
             directory = new_directory(scenario, wanted.run_dir)
-            plan = make_plan(scenario, run=run, run_dir=directory.path, **about)
+            plan = laid_out(places=opened.places(directory.path))
             write_plan(directory, scenario, plan, self.name)
         except BaseException:
-            reservation.release()
+            opened.release()
             raise
-        place = directory.path
-        return Prepared(scenario, plan, directory, self, lambda: LocalProcesses(place), release=reservation.release)
+        return self._prepared(scenario, plan, directory, opened)
+
+    def take_up(self, testbed: Testbed, scenario: Scenario, plan: Plan, directory: RunDirectory) -> Prepared:
+        """With new sockets; or on the ports that it had, or on others where somebody has taken these."""
+        self.end_left_over(testbed)
+        preflight.check(plan)
+        agents = len(plan.agents)
+        opened: Opened = SocketFiles(agents) if plan.base_port is None else _reserve_again(agents, plan.base_port)
+        try:
+            again = laid_out_again(plan, opened.places(directory.path))
+            directory.write_json("plan.json", again.to_json())
+        except BaseException:
+            opened.release()
+            raise
+        return self._prepared(scenario, again, directory, opened)
+
+    def _prepared(self, scenario: Scenario, plan: Plan, directory: RunDirectory, opened: Opened) -> Prepared:
+        def processes() -> LocalProcesses:
+            return LocalProcesses(directory.path, opened.listeners, agent=self._agent)
+
+        return Prepared(scenario, plan, directory, self, processes, release=opened.release)
 
     def require(self) -> None:
         """Nothing: the kernel is always there."""
@@ -53,24 +99,41 @@ class LocalRuntime:
         return ProcessMark.from_json(data)
 
     def running(self, testbed: Testbed) -> Mapping[str, ProcessMark]:
-        """Those that were written down and run."""
-        if testbed.boot != boot_id():  # start times of another boot mean nothing now
-            return {}
-        marks = {name: mark for name, mark in testbed.children.items() if isinstance(mark, ProcessMark)}
-        return {name: mark for name, mark in marks.items() if mark.is_running()}
+        """Those that were written down, run, and are surely of this testbed."""
+        return running_in(testbed)
 
     def has_left_over(self, testbed: Testbed) -> bool:
         """A process that has ended leaves nothing."""
         return bool(self.running(testbed))
 
     def end_left_over(self, testbed: Testbed) -> Sequence[str]:
-        """Exactly the processes that were written down."""
+        """Exactly the processes that were written down, and the directory of their sockets."""
         names = {mark: name for name, mark in self.running(testbed).items()}
-        return [names[mark] for mark in stop(names, GRACE_S)]
+        ended = [names[mark] for mark in stop(names, GRACE_S)]
+        self.tidy(testbed)
+        return ended
+
+    def tidy(self, testbed: Testbed) -> None:
+        """The directory of its sockets."""
+        socket_directory.remove(testbed.sockets)
 
     def control(self, testbed: Testbed) -> LocalControl:
         """Signals, and the supervisor."""
         return LocalControl(testbed)
+
+
+def _speaks_ipc(wanted: Wanted) -> bool:
+    """Ports are named by those who want TCP; all others get sockets that no other user of the machine can reach."""
+    if wanted.transport == "ipc" and wanted.base_port is not None:
+        raise SettingsError("--base-port names TCP ports, and --transport ipc has none; leave one of them out")
+    return wanted.transport != "tcp" and wanted.base_port is None
+
+
+def _reserve_again(agents: int, base_port: int) -> Reservation:
+    try:
+        return reserve(agents, base_port)
+    except ConfigurationError:
+        return reserve(agents)
 
 
 LOCAL = LocalRuntime()

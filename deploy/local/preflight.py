@@ -17,12 +17,14 @@ from deploy.local import cgroups
 from deploy.plan.plan import Plan
 
 FILES_PER_LINK = 3
-"""An agent's descriptors per neighbour: a subscriber, its connection, and the neighbour's connection to us."""
+"""An agent's descriptors per neighbour: a subscriber, its connection, and the neighbour's connection to us.
+
+The same over ipc and TCP."""
 FILES_PER_PROCESS = 40
 FILES_PER_CHILD = 4
 """The supervisor's: two pipes and a reserved port per process, and room to restart one."""
-THREADS_PER_PROCESS = 3
-"""The loop, and ZeroMQ's reaper and I/O thread."""
+THREADS_PER_PROCESS = 4
+"""The loop, ZeroMQ's reaper and I/O thread and, over TCP, the one that admits neighbours."""
 MEGABYTES_PER_AGENT = 16
 MEGABYTES_SHARED = 100
 _EXTRA_PROCESSES = 4  # the environment, the supervisor, the fork server and its resource tracker

@@ -16,17 +16,19 @@ import ctypes
 import gc
 import os
 import secrets
-import sqlite3
 from collections.abc import Sequence
 
 from agentd.core.assembly import assemble
+from agentd.core.bodies import RELEASED
 from agentd.core.grid import UNIT
 from agentd.core.policy import PolicySettings
 from agentd.core.privacy.laplace import ExactLaplace
-from agentd.core.terms import Terms
+from agentd.core.terms import Clock, PolicyTerms, Terms
+from agentd.core.trust.lives import Lives
 from agentd.errors import PeerError
 from agentd.shell.json_log import open_log
 from agentd.shell.state.journal import StateJournal
+from agentd.shell.state.storage import Memory
 from agentd.wire.codec import decode_frames, encode_frame
 from agentd.wire.expectation import Expectation, read_expected
 from agentd.wire.frame import Frame, together
@@ -53,8 +55,11 @@ class _Player:
 
     def __init__(self, own: int) -> None:
         noise = ExactLaplace(secrets.token_bytes)
-        self._agent = assemble(own, ALGORITHM, PolicySettings(arms=ARMS), Terms(ARMS, GAMMA), noise=noise)
-        self._journal = StateJournal.over(sqlite3.connect(":memory:", isolation_level=None), {"agent": own})
+        settings = PolicySettings(arms=ARMS)
+        policy = PolicyTerms(ALGORITHM, RELEASED.tag, settings.epsilon, settings.v, ((0, AGENTS - 1),))
+        terms = Terms(ARMS, GAMMA, horizon=ROUNDS, clock=Clock.LOCKSTEP, policies=(policy,))
+        self._agent = assemble(own, ALGORITHM, settings, terms, noise=noise, lives=Lives())
+        self._journal = StateJournal.over(Memory(), {"agent": own, "algorithm": ALGORITHM})
         self._journal.join(self._agent.turn, run="", arms=ARMS, incarnation=0)
         self._heads = HeadReader()
         self._expected: list[Expectation | None] = [None] * (AGENTS - 1)

@@ -5,7 +5,8 @@ What equals its default is left out, so that a person reads only what matters.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import Field
 from typing import Any
 
@@ -19,25 +20,32 @@ def agent_arguments(settings: AgentSettings) -> list[str]:
     return ["agent", *(word for one in ordered(AgentSettings) for word in _words(one, getattr(settings, one.name)))]
 
 
-def environment_arguments(environment: EnvironmentPlan, *, listen: str, run_dir: str, seed: int | None) -> list[str]:
+def environment_arguments(
+    environment: EnvironmentPlan, *, admit: Sequence[str], listen: str, run_dir: str, seed: int | None
+) -> list[str]:
     """The words after `agentd` that serve this bandit to agents that begin together.
 
     Without a seed the environment draws one of its own and keeps it in the run directory: a secret does not belong on
-    a command line, which everybody may read.
+    a command line, which everybody may read. It draws the run's id, too, where nobody has.
     """
     words = [
         "env",
         f"--listen={listen}",
+        f"--admit={','.join(admit)}",
         "--insecure",
         f"--arms={','.join(repr(float(mean)) for mean in environment.arms['requested'])}",
         f"--reward={environment.arms['kind']}",
         f"--agents={environment.agents}",
         f"--rounds={environment.rounds}",
-        f"--run={environment.run.hex()}",
+        f"--terms={json.dumps(environment.terms, separators=(',', ':'))}",
         f"--run-dir={run_dir}",
         "--together",
         "--until-done",
     ]
+    if environment.seats is not None:
+        words.append(f"--seats={environment.seats}")
+    if any(environment.run):
+        words.append(f"--run={environment.run.hex()}")
     return [*words, f"--seed={seed}"] if seed is not None else words
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 STDERR = "logs/stderr.log"
+"""Where processes of this machine print to; each has it open for as long as it runs."""
+SUPERVISOR_LOG = "logs/supervisor.log"
+"""Which the supervisor has open for as long as it runs."""
 ENVIRONMENT_LOG = "logs/environment.jsonl"
 ENVIRONMENT = "environment"
 """The name of the environment's process; agents are named by `agent_name`."""
@@ -13,6 +16,12 @@ _AGENT = "agent-"
 def agent_name(agent: int) -> str:
     """The name of an agent's process."""
     return f"{_AGENT}{agent}"
+
+
+def is_name(name: str, agents: int) -> bool:
+    """Whether a process of a testbed with so many agents has this name."""
+    number = name.removeprefix(_AGENT)
+    return name == ENVIRONMENT or (number.isdecimal() and int(number[:6]) < agents and name == agent_name(int(number)))
 
 
 def agent_of(name: str) -> int:

@@ -1,11 +1,10 @@
-"""Who listens where and who peers with whom: a scenario and a first port, turned into every process's settings.
+"""Who listens where and who peers with whom: a scenario and a place, turned into every process's settings.
 
 Pure: the same arguments give the same plan. What is random (the run's id, where ports are free) is decided outside.
 """
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,7 +17,11 @@ from agentd.settings import AgentSettings, Pace, RunKnobs, Spending
 
 HOST = "127.0.0.1"
 RUN_BYTES = 8
+NOT_DRAWN = bytes(RUN_BYTES)
+"""Instead of a run's id, where the environment will draw it: in files that may be used again and again."""
 LAST_PORT = 65_535
+SEAT_HASHES = "seats.jsonl"
+"""Which secret holds which seat: what the environment is told before anybody connects, and no secret itself."""
 LINK_FAULTS = "chaos/links.json"
 """Where agents look for faults to inject into their links; in a directory of its own, which containers can mount."""
 
@@ -29,6 +32,11 @@ class Places(Protocol):
     @property
     def base_port(self) -> int | None:
         """The first of the ports in a row, where they share a machine."""
+        ...
+
+    @property
+    def sockets(self) -> str | None:
+        """The directory of their sockets, where they speak ipc."""
         ...
 
     @property
@@ -53,6 +61,10 @@ class Places(Protocol):
         """A file of the run directory, as agents see it."""
         ...
 
+    def log(self, agent: int) -> str:
+        """The log of an agent, as it sees it."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Loopback:
@@ -61,6 +73,7 @@ class Loopback:
     base_port: int
     run_dir: Path
     insecure: bool = False
+    sockets: None = None
 
     @property
     def environment(self) -> str:
@@ -79,6 +92,44 @@ class Loopback:
         """A file of the run directory, which all see alike."""
         return str(self.run_dir / name)
 
+    def log(self, agent: int) -> str:
+        """The log of an agent, beside all others."""
+        return self.inside(log_name(agent))
+
+
+@dataclass(frozen=True, slots=True)
+class Sockets:
+    """All processes on this machine, each with a socket in a directory that only their user may enter.
+
+    Names are short: the kernel takes 107 bytes of a path at most.
+    """
+
+    sockets: str
+    run_dir: Path
+    insecure: bool = False
+    base_port: None = None
+
+    @property
+    def environment(self) -> str:
+        """Where agents find the environment."""
+        return f"ipc://{self.sockets}/e"
+
+    def listen(self, agent: int) -> str:
+        """Where an agent listens."""
+        return f"ipc://{self.sockets}/a{agent}"
+
+    def address(self, agent: int) -> str:
+        """Where its neighbours find it: there, too."""
+        return self.listen(agent)
+
+    def inside(self, name: str) -> str:
+        """A file of the run directory, which all see alike."""
+        return str(self.run_dir / name)
+
+    def log(self, agent: int) -> str:
+        """The log of an agent, beside all others."""
+        return self.inside(log_name(agent))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Keep(Spending):
@@ -95,7 +146,9 @@ class Plan:
     run: bytes
     """What frames of this run carry, so that those of another are recognised."""
     base_port: int | None
-    """The first of the ports in a row; None: every process has a machine of its own, as in a container."""
+    """The first of the ports in a row; None: they have sockets, or every process has a machine of its own."""
+    sockets: str | None = None
+    """The directory of their sockets; None: they speak TCP."""
     environment: str
     """Where agents find the environment."""
     agents: tuple[AgentSettings, ...]
@@ -121,6 +174,7 @@ class Plan:
         return {
             "run": self.run.hex(),
             "base_port": self.base_port,
+            "sockets": self.sockets,
             "environment": self.environment,
             "agents": [agent.to_json() for agent in self.agents],
         }
@@ -138,11 +192,6 @@ def require_ports(base_port: int, agents: int) -> None:
         raise SettingsError(f"--base-port must leave room for {count} ports up to {LAST_PORT}, got {base_port}")
 
 
-def run_of_seed(seed: int) -> bytes:
-    """The id of a reproducible run."""
-    return hashlib.sha256(f"agentd run {seed}".encode()).digest()[:RUN_BYTES]
-
-
 def make_plan(
     scenario: Scenario, *, run: bytes, base_port: int, run_dir: Path, pace: Pace, keep: Keep | None = None
 ) -> Plan:
@@ -158,6 +207,7 @@ def lay_out(scenario: Scenario, places: Places, *, run: bytes, pace: Pace, keep:
     return Plan(
         run=run,
         base_port=places.base_port,
+        sockets=places.sockets,
         environment=places.environment,
         agents=tuple(_agent(scenario, own, places, pace, keep) for own in range(graph.nodes)),
         links=len(graph.edges),
@@ -169,9 +219,19 @@ def log_name(agent: int) -> str:
     return f"logs/agent-{agent}.jsonl"
 
 
+def own_log_name(agent: int) -> str:
+    """The same in a place of its own, which a container can mount while it sees no other log."""
+    return f"logs/agent-{agent}/agent-{agent}.jsonl"
+
+
 def state_name(agent: int) -> str:
     """The state of an agent, inside the run directory."""
     return f"state/agent-{agent}"
+
+
+def seat_name(agent: int) -> str:
+    """The secret of an agent's seat, inside the run directory; in a place of its own, which containers can mount."""
+    return f"seats/agent-{agent}/seat"
 
 
 def _agent(scenario: Scenario, own: int, places: Places, pace: Pace, keep: Keep) -> AgentSettings:
@@ -189,9 +249,10 @@ def _agent(scenario: Scenario, own: int, places: Places, pace: Pace, keep: Keep)
         "rounds": spec.rounds,
         "lies": own in spec.liars,
         "insecure": places.insecure,
-        "log_file": places.inside(log_name(own)),
+        "log_file": places.log(own),
         "faults_file": places.inside(LINK_FAULTS),
         "state": places.inside(state_name(own)) if keep.state and noised else None,
+        "seat": places.inside(seat_name(own)),
         "epsilon_budget": keep.epsilon_budget if noised else None,
     }
     return AgentSettings(**(told | of_its_own))

@@ -14,17 +14,20 @@ a client that sends anything else gets one line that says so, and is disconnecte
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import selectors
 import socket
 import struct
+import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agentd.errors import AgentdError, ConfigurationError
+from agentd.untrusted import decode_json
 from deploy.plan.names import agent_name
 
 SOCKET = "control.sock"
@@ -32,6 +35,8 @@ MAX_LINE_BYTES = 1_024
 MAX_CLIENTS = 8
 _BACKLOG = 64  # connections the kernel holds while the supervisor is busy starting agents
 _REPLY_TIMEOUT_S = 1.0
+_LONGEST_REPLY = 16 << 20
+_BLOCK = 64 << 10
 _NAMED = ("kill", "restart")
 _UNNAMED = ("status", "stop")
 
@@ -165,18 +170,30 @@ def ask(run_dir: Path, do: str, name: str = "", *, timeout_s: float = 10.0) -> d
         with _address(run_dir) as address, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout_s)
             connection.connect(address)
+            if not _is_ours(connection):
+                raise OSError(errno.EPERM, "somebody else listens there")
             connection.sendall(json.dumps(request).encode() + b"\n")
-            with connection.makefile("rb") as replies:
-                reply = json.loads(replies.readline())
+            reply = decode_json(_line(connection, time.monotonic() + timeout_s))
     except (FileNotFoundError, ConnectionRefusedError):
         raise ConfigurationError(f"no testbed is running in {run_dir}; see agentd ps") from None
     except (OSError, ValueError) as fault:
-        raise AgentdError(f"the testbed in {run_dir} does not answer: {fault or 'it hung up'}") from None
+        raise AgentdError(f"the testbed in {run_dir} does not answer: {fault!s:.200}") from None
     if not isinstance(reply, dict) or not reply.get("ok"):
-        raise AgentdError(
-            f"the testbed in {run_dir} refused: {reply.get('error') if isinstance(reply, dict) else reply}"
-        )
+        why = reply.get("error") if isinstance(reply, dict) else reply
+        raise AgentdError(f"the testbed in {run_dir} refused: {why!s:.200}")
     return reply
+
+
+def _line(connection: socket.socket, deadline_s: float) -> bytes:
+    """What the other side says, up to the end of a line; it has a deadline for all of it, not for each byte."""
+    said = b""
+    while not said.endswith(b"\n"):
+        connection.settimeout(max(deadline_s - time.monotonic(), 0.001))
+        part = connection.recv(_BLOCK)
+        if not part or len(said) > _LONGEST_REPLY:
+            raise ValueError("it hung up" if not part else "it does not stop talking")
+        said += part
+    return said
 
 
 def kill_agent(run_dir: Path, agent: int) -> None:

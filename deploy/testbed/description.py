@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import time
+from pathlib import Path
 from typing import Any
 
+from agentd.run.blamed import Neighbours, blamed_lines
 from agentd.run.status import Status, read_status
+from agentd.untrusted import printable, read_in, read_json_in, require_few
 from deploy.plan.names import agent_name
 from deploy.testbed.display import clock
 from deploy.testbed.registry import State, Testbed
+from topology.node_link import parse
+from topology.validation import TopologyError
 
 _IN_COLUMNS = ("name", "pid", "running")
 
@@ -44,6 +48,7 @@ def describe(testbed: Testbed) -> dict[str, Any]:
         "group_regret": status.group_regret if status else 0.0,
         "messages": status.messages if status else 0,
         "dropped": status.dropped if status else 0,
+        "blamed": status.blamed() if status else {},
         "pulls": status.pulls if status else 0,
         "pulls_per_s": status.pulls_per_s if status and testbed.is_running() else 0.0,
         "age_s": round(time.time() - testbed.created, 3),
@@ -80,14 +85,28 @@ def status_text(about: dict[str, Any]) -> str:
         f"messages        {about['messages']:,}, dropped {about['dropped']:,}",
         f"pulls           {about['pulls']:,}, {about['pulls_per_s']:,.0f} per second",
     ]
+    if about["blamed"]:
+        said = blamed_lines(about["blamed"], _neighbours(Path(about["run_dir"])))
+        lines += [f"{'' if number else 'blamed':15} {line}" for number, line in enumerate(said)]
     if (summary := about["summary"]) is not None and summary.get("failure"):
-        lines.append(f"failed          {summary['failure']}")
-    return "\n".join(lines)
+        lines.append(f"failed          {summary['failure']!s:.1000}")
+    return "\n".join(map(printable, lines))
+
+
+def _neighbours(run_dir: Path) -> Neighbours | None:
+    """Who is whose neighbour, if the run directory tells."""
+    try:
+        content = read_in(run_dir, "topology.json")
+        require_few(content)
+        graph = parse(content)
+    except (OSError, ValueError, TopologyError):
+        return None
+    return {agent: graph.neighbours(agent) for agent in range(graph.nodes)}
 
 
 def processes_text(testbed: Testbed) -> str:
     """The processes of a testbed for people."""
-    rows = [f"{testbed.run_dir}  ({state_of(testbed)})", "     PID  NAME"]
+    rows = [f"{printable(str(testbed.run_dir))}  ({state_of(testbed)})", "     PID  NAME"]
     for entry in processes(testbed):
         more = "".join(f"  {name} {value[:12]}" for name, value in entry.items() if name not in _IN_COLUMNS)
         rows.append(f"{entry['pid']:8}  {entry['name']}{more}{'' if entry['running'] else '  (ended)'}")
@@ -96,7 +115,7 @@ def processes_text(testbed: Testbed) -> str:
 
 def _summary(testbed: Testbed) -> dict[str, Any] | None:
     try:
-        content = json.loads((testbed.run_dir / "summary.json").read_text(encoding="utf-8"))
+        content = read_json_in(testbed.run_dir, "summary.json")
     except (OSError, ValueError):
         return None
     return content if isinstance(content, dict) else None

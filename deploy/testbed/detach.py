@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from agentd.errors import AgentdError
+from agentd.files import open_own
 
 Tell = Callable[[dict[str, Any]], None]
 """Sends the news; only the first counts."""
@@ -95,7 +96,7 @@ def _teller(writing: int) -> Tell:
 
 def _redirect(log: Path) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
-    sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    sink = open_own(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(nothing, 0)
     os.dup2(sink, 1)
     os.dup2(sink, 2)

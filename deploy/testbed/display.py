@@ -31,9 +31,13 @@ class Lines:
     def __init__(self, tick_s: float = LINE_TICK_S) -> None:
         self.tick_s: float | None = tick_s
         self._due_s = 0.0
+        self._noticed = 0
 
     def update(self, view: View) -> None:
-        """A line, where it is time for one: while starting the supervisor looks more often."""
+        """What is new, at once; the figures, where it is time for them: while starting the supervisor looks often."""
+        for notice in view.notices[self._noticed :]:
+            click.echo(notice)
+        self._noticed = len(view.notices)
         if view.elapsed_s >= self._due_s:
             self._due_s = view.elapsed_s + (self.tick_s or 0.0)
             click.echo("  ".join(f"{name} {value}" for name, value in figures(view)))
@@ -46,8 +50,13 @@ class LiveTable:
 
     def __init__(self, live: Any) -> None:
         self._live = live
+        self._noticed = 0
 
     def update(self, view: View) -> None:
+        """What is new stands above the table and stays."""
+        for notice in view.notices[self._noticed :]:
+            self._live.console.print(notice, style="bold yellow", markup=False, highlight=False)
+        self._noticed = len(view.notices)
         self._live.update(rich_table(view), refresh=True)
 
 

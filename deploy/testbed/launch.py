@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import signal
 from collections.abc import Callable, Iterator
@@ -10,10 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agentd.core.message import TOKEN_BYTES
+from agentd.files import DIRECTORY, open_own, replace_text
 from agentd.run.directory import RunDirectory
 from agentd.run.scenario import Scenario
+from agentd.run.seats import seat_hash, write_seats
 from agentd.run.summary import manifest
-from deploy.plan.plan import LINK_FAULTS, RUN_BYTES, Plan, run_of_seed
+from deploy.plan.names import SUPERVISOR_LOG
+from deploy.plan.plan import LINK_FAULTS, RUN_BYTES, SEAT_HASHES, Plan, seat_name
 from deploy.testbed import registry
 from deploy.testbed.lifecycle import grace_for
 from deploy.testbed.outcome import write_summary
@@ -31,10 +36,9 @@ class Result:
     ending: Ending
 
 
-def run_of(scenario: Scenario) -> bytes:
-    """The id of a run: of its seed, where the operator chose it."""
-    seed = scenario.settings.seed
-    return run_of_seed(seed) if seed is not None else secrets.token_bytes(RUN_BYTES)
+def fresh_run() -> bytes:
+    """The id of a run: no two have the same, not even of one seed, so that frames of one are never another's."""
+    return secrets.token_bytes(RUN_BYTES)
 
 
 def new_directory(scenario: Scenario, run_dir: str | Path | None) -> RunDirectory:
@@ -45,11 +49,27 @@ def new_directory(scenario: Scenario, run_dir: str | Path | None) -> RunDirector
 
 def write_plan(directory: RunDirectory, scenario: Scenario, plan: Plan, runtime: str) -> None:
     """Write down what is going to run."""
-    (directory.path / "logs").mkdir()
-    (directory.path / LINK_FAULTS).parent.mkdir()
+    (directory.path / "logs").mkdir(mode=DIRECTORY)
+    (directory.path / LINK_FAULTS).parent.mkdir(mode=DIRECTORY)
     directory.write_json("manifest.json", manifest(scenario, runtime))
     directory.write_json("topology.json", to_node_link(scenario.graph))
     directory.write_json("plan.json", plan.to_json())
+    _draw_seats(directory.path, plan)
+
+
+def _draw_seats(place: Path, plan: Plan) -> None:
+    """Give every agent the secret of its seat, in a file that only its owner may read, and the environment the hashes.
+
+    So nobody but the agents of this launcher takes a seat, and one that comes back without its state still has its own.
+    """
+    (place / seat_name(0)).parent.parent.mkdir(mode=DIRECTORY)
+    hashes = {}
+    for agent in plan.agents:
+        token, own = secrets.token_bytes(TOKEN_BYTES), place / seat_name(agent.id)
+        own.parent.mkdir(mode=DIRECTORY)
+        replace_text(own, f"{token.hex()}\n")
+        hashes[agent.id] = seat_hash(plan.run, agent.id, token)
+    write_seats(place / SEAT_HASHES, hashes)
 
 
 def carry_out(
@@ -61,10 +81,19 @@ def carry_out(
 ) -> Result:
     """Run a prepared testbed to its end, in this process."""
     plan, directory, runtime = prepared.plan, prepared.directory, prepared.runtime
-    about = {"runtime": runtime.name, "project": prepared.project}
+    about = {"runtime": runtime.name, "project": prepared.project, "sockets": plan.sockets or ""}
     testbed = registry.new_testbed(plan.run, directory.path, len(plan.agents), **about)
-    registry.record(testbed)
-    registry.announce(testbed)
+    log = -1
+    try:
+        log = open_own(
+            directory.path / SUPERVISOR_LOG, os.O_WRONLY | os.O_APPEND
+        )  # open until the end: it shows who we are
+        registry.record(testbed)
+        registry.announce(testbed)
+    except BaseException:
+        _close(log)
+        prepared.release()
+        raise
     try:
         supervisor = Supervisor(
             plan,
@@ -73,14 +102,23 @@ def carry_out(
             processes if processes is not None else prepared.processes(),
             display,
             grace_s=grace_for(len(plan.agents), runtime.grace_per_agent_s),
+            revivals=runtime.revivals,
             on_ready=on_ready,
         )
         ending = supervisor.run()
         with _undisturbed():
             return Result(write_summary(directory, prepared.scenario, ending, plan.run, runtime.name), ending)
     finally:
-        registry.mark_ended(registry.read(directory.path))
-        prepared.release()
+        try:
+            registry.mark_ended(registry.read(directory.path))
+        finally:
+            _close(log)
+            prepared.release()
+
+
+def _close(descriptor: int) -> None:
+    if descriptor >= 0:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -1,14 +1,16 @@
 """The life of a testbed as a machine without processes: events go in, orders come out.
 
     STARTING ──every agent has pulled──▶ RUNNING ──all done──▶ OVER
-        │ an agent fails (only while starting), the environment fails, somebody asks to stop
+        │ an agent fails (only while starting), the environment fails once too often, somebody asks to stop
         ▼
     STOPPING_AGENTS ──none left──▶ STOPPING_ENVIRONMENT ──it wrote its files──▶ OVER
 
 The environment is stopped last, so that it hears the agents' last reports. An agent that is lost once the testbed runs
 is counted and the others go on; one that is lost before fails the run, because nobody would notice later. Nothing is
 started again unless somebody asks for it, or the runtime does so by itself and says so (`returns`): until it is back,
-such a process is down, and nothing more. Times are seconds on the caller's clock.
+such a process is down, and nothing more. The environment alone is started again unasked, as often as `revivals` says:
+every pull is in its journal, so nothing is lost with it, and the agents ask again until it answers. Times are seconds
+on the caller's clock.
 """
 
 from __future__ import annotations
@@ -56,6 +58,8 @@ class StartAgain:
     """Order: start this one process anew."""
 
     name: str
+    after: str = ""
+    """How it died; empty: somebody asked for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,9 @@ class Lost:
 class Lifecycle:
     """Decides what a supervisor does next."""
 
-    def __init__(self, now: float, *, ready_timeout_s: float, grace_s: float, environment_grace_s: float) -> None:
+    def __init__(
+        self, now: float, *, ready_timeout_s: float, grace_s: float, environment_grace_s: float, revivals: int = 0
+    ) -> None:
         self.phase = Phase.STARTING
         self.failure = ""
         """What went wrong with the testbed as a whole."""
@@ -98,6 +104,7 @@ class Lifecycle:
         self.up: set[str] = set()
         self._grace_s = grace_s
         self._environment_grace_s = environment_grace_s
+        self._revivals = revivals
         self._listens = False
         self._environment_came = False
         self._absent_on_demand = False  # the environment, because somebody wants to see what happens then
@@ -142,6 +149,8 @@ class Lifecycle:
             self._await_return(name, code, why)
         elif name == ENVIRONMENT:
             if code and not self._absent_on_demand and not self._is_stopping:
+                if self._may_revive():
+                    return [StartAgain(name, after=why)]
                 self._fail(f"the environment failed: {why}")
         elif code and not self._is_stopping:
             self.lost[name] = Lost(agent_of(name), code, why)
@@ -192,6 +201,12 @@ class Lifecycle:
     @property
     def _is_stopping(self) -> bool:
         return self.phase >= Phase.STOPPING_AGENTS
+
+    def _may_revive(self) -> bool:
+        """Whether an environment that died is started again; one that never listened would only die again."""
+        revives = self._listens and self._revivals > 0
+        self._revivals -= revives
+        return revives
 
     def _await_return(self, name: str, code: int, why: str) -> None:
         self._returning.add(name)

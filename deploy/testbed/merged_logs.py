@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,11 +11,18 @@ from pathlib import Path
 from typing import IO, Any
 
 from agentd.errors import SettingsError
+from agentd.run.directory import finite
+from agentd.run.status import APART
+from agentd.untrusted import decode_json, open_in, printable
 from deploy.plan.names import ENVIRONMENT, ENVIRONMENT_LOG
-from deploy.plan.plan import log_name
+from deploy.plan.plan import log_name, own_log_name
 from deploy.testbed.registry import Testbed
 
 FOLLOW_EVERY_S = 0.25
+LONGEST_LINE = 16 << 10
+"""Bytes of a line that are shown."""
+MOST_READ = 16 << 20
+"""Bytes of one log that are read at once."""
 _BLOCK = 64 << 10
 _SHOWN_FIRST = ("timestamp", "level", "agent", "role", "event", "run")
 
@@ -29,7 +37,7 @@ class Line:
     def fields(self) -> dict[str, Any]:
         """What it says; empty where it is not JSON."""
         try:
-            said = json.loads(self.text)
+            said = decode_json(self.text.encode(errors="replace"))
         except ValueError:
             return {}
         return said if isinstance(said, dict) else {}
@@ -43,29 +51,36 @@ class Line:
         """The line for people."""
         said = self.fields
         if not said:
-            return _printable(self.text)
+            return printable(self.text)
         who = f"agent {said['agent']}" if "role" not in said and "agent" in said else str(said.get("role", ""))
         rest = " ".join(f"{name}={value}" for name, value in said.items() if name not in _SHOWN_FIRST)
         when = self.time.partition("T")[2].rstrip("Z")[:12]
-        return _printable(f"{when:12} {who:12} {said.get('level', ''):7} {said.get('event', '')} {rest}".rstrip())
+        level, event = str(said.get("level", "")), said.get("event", "")
+        return printable(f"{when:12} {who:12} {level:7} {event} {rest}".rstrip())
+
+    def as_json(self) -> str:
+        """The line for programs: JSON whatever it is, in ASCII, so that a terminal shows it as it is."""
+        return json.dumps(finite(self.fields or {"text": self.text}))
 
 
 def log_files(testbed: Testbed, who: Sequence[str]) -> list[Path]:
     """The logs of these agents (by number, or `environment`); of all, where nobody is named."""
     names = list(who) or [*map(str, range(testbed.agents)), ENVIRONMENT]
-    return [testbed.run_dir / _log_of(name, testbed.agents) for name in names]
+    found = ([testbed.run_dir / log for log in _logs_of(name, testbed.agents)] for name in names)
+    return [next(filter(os.path.lexists, places), places[0]) for places in found]
 
 
 def last_lines(files: Sequence[Path], count: int) -> list[Line]:
     """The newest lines of all files together, oldest first."""
-    lines = [line for path in files for line in _tail(path, count)]
-    lines.sort(key=lambda line: line.time)
-    return lines[-count:] if count else []
+    newest: list[Line] = []
+    for path in files if count else ():  # one after the other: no more is held than is shown, and one file's
+        newest = sorted([*newest, *_tail(path, count)], key=lambda line: line.time)[-count:]
+    return newest
 
 
 def new_lines(files: Sequence[Path], testbed_runs: Iterator[bool]) -> Iterator[Line]:
     """Lines as they are written, from now on, until the testbed has ended and all was read."""
-    opened = [path.open("rb") for path in files if path.is_file()]
+    opened = [file for file in map(_opened, files) if file is not None]
     for file in opened:
         file.seek(0, 2)
     unfinished = [b""] * len(opened)
@@ -80,35 +95,48 @@ def new_lines(files: Sequence[Path], testbed_runs: Iterator[bool]) -> Iterator[L
 
 
 def _whole_lines(file: IO[bytes], unfinished: list[bytes], number: int) -> Iterator[Line]:
-    *lines, unfinished[number] = (unfinished[number] + file.read()).split(b"\n")
-    return (Line(line.decode(errors="replace")) for line in lines)
+    *lines, rest = (unfinished[number] + file.read(MOST_READ)).split(b"\n")
+    unfinished[number] = rest[: LONGEST_LINE + 1]  # one that is too long is cut, whether or not it ends
+    return map(_line, lines)
 
 
-def _log_of(name: str, agents: int) -> str:
+def _logs_of(name: str, agents: int) -> list[str]:
+    """Where its log is: with the others, or, while it runs in a container, in a directory of its own."""
     if name == ENVIRONMENT:
-        return ENVIRONMENT_LOG
+        return [ENVIRONMENT_LOG, f"{APART}/{ENVIRONMENT_LOG}"]
     number = name.removeprefix("agent-")
-    if number.isascii() and number.isdigit() and int(number) < agents:
-        return log_name(int(number))
+    if number.isascii() and number.isdigit() and len(number) <= 5 and int(number) < agents:
+        return [log_name(int(number)), own_log_name(int(number))]
     raise SettingsError(f"there is no {name!r}; agents are numbered 0…{agents - 1}, and there is the {ENVIRONMENT}")
 
 
 def _tail(path: Path, count: int) -> list[Line]:
-    """The last lines of a file, read from its end."""
-    try:
-        with path.open("rb") as file:
-            place = file.seek(0, 2)
-            content = b""
-            while place and content.count(b"\n") <= count:
-                step = min(_BLOCK, place)
-                place = file.seek(place - step)
-                content = file.read(step) + content
-    except OSError:
+    """The last lines of a file, read from its end, and of that no more than MOST_READ."""
+    file = _opened(path)
+    if file is None:
         return []
-    lines = content.decode(errors="replace").splitlines()
-    return [Line(line) for line in lines[-count:]] if count else []
+    with file:
+        place = file.seek(0, 2)
+        least = max(0, place - MOST_READ)
+        blocks: list[bytes] = []
+        ends = 0
+        while place > least and ends <= count:
+            step = min(_BLOCK, place - least)
+            place = file.seek(place - step)
+            blocks.append(file.read(step))
+            ends += blocks[-1].count(b"\n")
+    lines = b"".join(reversed(blocks)).removesuffix(b"\n").split(b"\n")
+    return [_line(line) for line in lines[-count:] if line]
 
 
-def _printable(text: str) -> str:
-    """Without control characters: what a peer made an agent log must not drive a terminal."""
-    return "".join(char if char.isprintable() else "?" for char in text)
+def _opened(path: Path) -> IO[bytes] | None:
+    """A log, if it is a plain file: a container could have put anything in its place."""
+    try:
+        return os.fdopen(open_in(path.parent, path.name), "rb")
+    except OSError:
+        return None
+
+
+def _line(said: bytes) -> Line:
+    cut = said[:LONGEST_LINE].decode(errors="replace")
+    return Line(cut + "…" if len(said) > LONGEST_LINE else cut)

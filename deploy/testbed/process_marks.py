@@ -1,7 +1,8 @@
 """Processes by their number and the moment they started, because numbers are used again.
 
 A process is addressed through a pidfd that was opened before its start time was compared: from then on the number may
-be used again and the signal still reaches nobody else.
+be used again and the signal still reaches nobody else. That it belongs to the testbed is shown by what it has open
+(`ProcessMark.writes_to`): a testbed.json may have been written by somebody who wants another process gone.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import os
 import select
 import signal
+import stat
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -67,10 +69,28 @@ class ProcessMark:
         fields = _stat(self.pid)
         return bool(fields) and int(fields[_START_FIELD]) == self.started and fields[0] not in ("Z", "X")
 
+    def writes_to(self, file: Path) -> bool:
+        """Whether it has this very file open for writing.
+
+        Anybody can write the number and the start of any process into a testbed.json; but that a process works for the
+        testbed in that directory is the kernel's to say.
+        """
+        with contextlib.suppress(OSError):
+            wanted = file.lstat()
+            if stat.S_ISREG(wanted.st_mode):
+                return any(_writes(entry, wanted) for entry in Path(f"/proc/{self.pid}/fd").iterdir())
+        return False
+
     def parent(self) -> int | None:
         """The number of its parent."""
         fields = _stat(self.pid)
         return int(fields[_PARENT_FIELD]) if fields else None
+
+
+def _writes(descriptor: Path, wanted: os.stat_result) -> bool:
+    with contextlib.suppress(OSError):  # closed meanwhile
+        return bool(descriptor.lstat().st_mode & stat.S_IWUSR) and os.path.samestat(descriptor.stat(), wanted)
+    return False
 
 
 def send(mark: ProcessMark, number: signal.Signals) -> bool:

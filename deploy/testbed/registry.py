@@ -17,8 +17,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from agentd.core.message import MAX_AGENT_ID
 from agentd.errors import ConfigurationError
-from agentd.files import replacing
+from agentd.files import OwnDirectory, replace_text, require_own
+from agentd.untrusted import LONGEST_JSON, decode_json, printable, read_json_in
+from deploy.plan.names import SUPERVISOR_LOG, is_name
 from deploy.testbed.process_marks import ProcessMark, boot_id
 from deploy.testbed.processes import Mark
 from deploy.testbed.runtime import DEFAULT_RUNTIME, find_runtime
@@ -26,6 +29,10 @@ from deploy.testbed.runtime import DEFAULT_RUNTIME, find_runtime
 FILE = "testbed.json"
 _KEPT = 50
 """Ended testbeds whose pointers are kept, so that their logs and status can still be asked for."""
+_LONGEST_POINTER = 16 << 10
+_LONGEST_TEXT = 200
+_LATEST = 1e11
+"""Seconds since the epoch, in the year 5138."""
 
 
 class State(StrEnum):
@@ -56,10 +63,13 @@ class Testbed:
     runtime: str = DEFAULT_RUNTIME
     project: str = ""
     """The label `agentd.project` of its containers and networks; empty: it has none."""
+    sockets: str = ""
+    """The directory of its sockets; empty: it has none."""
 
     def is_supervised(self) -> bool:
         """Whether its supervisor runs."""
-        return self.boot == boot_id() and self.supervisor.is_running()
+        works_for_it = self.boot == boot_id() and self.supervisor.is_running()
+        return works_for_it and self.supervisor.writes_to(self.run_dir / SUPERVISOR_LOG)
 
     def running(self) -> Mapping[str, Mark]:
         """Its processes that run."""
@@ -82,12 +92,13 @@ class Testbed:
             "supervisor": self.supervisor.to_json(),
             "runtime": self.runtime,
             "project": self.project,
+            "sockets": self.sockets,
             "children": {name: mark.to_json() for name, mark in self.children.items()},
         }
 
 
 def new_testbed(
-    run: bytes, run_dir: Path, agents: int, *, runtime: str = DEFAULT_RUNTIME, project: str = ""
+    run: bytes, run_dir: Path, agents: int, *, runtime: str = DEFAULT_RUNTIME, project: str = "", sockets: str = ""
 ) -> Testbed:
     """A testbed that this process supervises."""
     return Testbed(
@@ -98,22 +109,24 @@ def new_testbed(
         agents=agents,
         runtime=runtime,
         project=project,
+        sockets=sockets,
     )
 
 
 def record(testbed: Testbed) -> None:
     """Write the testbed down in its run directory, complete or not at all."""
-    with replacing(testbed.run_dir / FILE) as beside:
-        beside.write_text(json.dumps(testbed.to_json(), indent=1) + "\n", encoding="utf-8")
+    replace_text(testbed.run_dir / FILE, json.dumps(testbed.to_json(), indent=1) + "\n")
 
 
 def announce(testbed: Testbed) -> None:
     """Leave a pointer in the user's state directory and forget those that lead nowhere."""
     place = pointers()
     try:
-        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        OwnDirectory.made(place).close()
         name = f"{time.time_ns():020d}-{testbed.run}.json"
-        (place / name).write_text(json.dumps({"run_dir": str(testbed.run_dir)}) + "\n", encoding="utf-8")
+        replace_text(place / name, json.dumps({"run_dir": str(testbed.run_dir)}) + "\n")
+    except ConfigurationError as fault:
+        raise ConfigurationError(f"{fault}; or set XDG_STATE_HOME") from None
     except OSError as fault:
         raise ConfigurationError(
             f"cannot write to {place}: {fault.strerror or fault}; set XDG_STATE_HOME to a place you may write to"
@@ -129,16 +142,25 @@ def pointers() -> Path:
 
 
 def read(run_dir: Path) -> Testbed:
-    """The testbed of a run directory."""
-    path = run_dir / FILE
+    """The testbed of a run directory of ours; what others may have written is not believed."""
+    text = None
+    if os.path.lexists(run_dir):
+        own = OwnDirectory(run_dir)
+        try:
+            text = own.read(FILE, LONGEST_JSON)
+        finally:
+            own.close()
+    if text is None:
+        raise ConfigurationError(f"{run_dir} holds no testbed: there is no {FILE} in it; see agentd ps")
+    return parse(text, run_dir.resolve())
+
+
+def parse(text: bytes, run_dir: Path) -> Testbed:
+    """The testbed that the file of a run directory describes."""
     try:
-        return _testbed(json.loads(path.read_text(encoding="utf-8")), run_dir.resolve())
-    except FileNotFoundError:
-        raise ConfigurationError(f"{run_dir} holds no testbed: there is no {FILE} in it; see agentd ps") from None
-    except OSError as fault:
-        raise ConfigurationError(f"cannot read {path}: {fault.strerror or fault}") from None
-    except (ValueError, KeyError, TypeError, RecursionError) as fault:
-        raise ConfigurationError(f"{path} is damaged: {fault}") from None
+        return _testbed(decode_json(text), run_dir)
+    except (ValueError, KeyError, TypeError) as fault:
+        raise ConfigurationError(f"{run_dir / FILE} is damaged: {fault!s:.200}") from None
 
 
 def known() -> list[Testbed]:
@@ -161,6 +183,12 @@ def choose(run_dir: str | None) -> Testbed:
     return next((testbed for testbed in testbeds if testbed.is_running()), testbeds[0])
 
 
+def tidy(testbed: Testbed) -> None:
+    """Remove the sockets of a testbed of which nothing runs: its supervisor was killed, and could not."""
+    if testbed.sockets and not testbed.is_running():
+        find_runtime(testbed.runtime).tidy(testbed)
+
+
 def mark_ended(testbed: Testbed) -> Testbed:
     """Write down that it is over."""
     ended = replace(testbed, state=State.ENDED)
@@ -171,26 +199,46 @@ def mark_ended(testbed: Testbed) -> Testbed:
 def _testbed(data: Any, run_dir: Path) -> Testbed:
     if not isinstance(data, dict) or not isinstance(data["children"], dict):
         raise ValueError("not the description of a testbed")
-    runtime = find_runtime(str(data.get("runtime", DEFAULT_RUNTIME)))
+    runtime, agents, created = (
+        find_runtime(_text(data.get("runtime", DEFAULT_RUNTIME))),
+        data["agents"],
+        data["created"],
+    )
+    if type(agents) is not int or not 0 <= agents <= MAX_AGENT_ID + 1:
+        raise ValueError(f"no testbed has so many agents: {agents!r:.20}")
+    if type(created) not in (int, float) or not 0 <= created < _LATEST:
+        raise ValueError(f"no testbed began then: {created!r:.20}")
+    if strangers := [name for name in data["children"] if not is_name(name, agents)]:
+        raise ValueError(f"no process of it is called {strangers[0]!r:.40}")
     return Testbed(
-        run=str(data["run"]),
+        run=_text(data["run"]),
         run_dir=run_dir,
         supervisor=ProcessMark.from_json(data["supervisor"]),
-        created=float(data["created"]),
-        agents=int(data["agents"]),
+        created=float(created),
+        agents=agents,
         state=State(data["state"]),
-        boot=str(data["boot"]),
-        children={str(name): runtime.read_mark(mark) for name, mark in data["children"].items()},
+        boot=_text(data["boot"]),
+        children={name: runtime.read_mark(mark) for name, mark in data["children"].items()},
         runtime=runtime.name,
-        project=str(data.get("project", "")),
+        project=_text(data.get("project", "")),
+        sockets=_text(data.get("sockets", "")),
     )
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str or len(value) > _LONGEST_TEXT or printable(value) != value:
+        raise ValueError(f"not a short text: {value!r:.40}")
+    return value
 
 
 def _entries(place: Path) -> Iterator[tuple[Path, Path]]:
     """Pointers and where they lead, the newest first; what is no pointer is passed over."""
+    if not os.path.lexists(place):
+        return
+    require_own(place)
     for pointer in sorted(place.glob("*.json"), reverse=True):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            yield pointer, Path(str(json.loads(pointer.read_text(encoding="utf-8"))["run_dir"]))
+            yield pointer, Path(str(read_json_in(place, pointer.name, _LONGEST_POINTER)["run_dir"]))
 
 
 def _prune(place: Path) -> None:

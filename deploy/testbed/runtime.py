@@ -34,6 +34,10 @@ RUNTIMES = {
 """Where each runtime is defined; loaded when it is asked for, so that nobody needs Docker who does not use it."""
 
 
+TRANSPORTS = ("ipc", "tcp")
+"""How processes of one machine speak: through socket files that only their user can reach, or ports of loopback."""
+
+
 def register_runtime(name: str, place: str) -> None:
     """Add a runtime under the name that --runtime takes; `place` is module:object."""
     if RUNTIMES.setdefault(name, place) != place:
@@ -56,6 +60,8 @@ class Wanted:
     run_dir: str | Path | None = None
     pace: Pace = field(default_factory=Pace)
     keep: Keep = field(default_factory=Keep)
+    transport: str | None = None
+    """One of TRANSPORTS; None: as is usual there."""
     base_port: int | None = None
     image: str | None = None
     subnet: str | None = None
@@ -103,12 +109,21 @@ class Runtime(Protocol):
         ...
 
     @property
+    def revivals(self) -> int:
+        """How often the supervisor starts an environment again that died; 0: the runtime itself does, or nobody."""
+        ...
+
+    @property
     def clears_up(self) -> str:
         """What `end_left_over` does to {} of them, in words."""
         ...
 
     def prepare(self, scenario: Scenario, wanted: Wanted) -> Prepared:
         """Decide everything and write it down; whatever is missing is refused here, in one line."""
+        ...
+
+    def take_up(self, testbed: Testbed, scenario: Scenario, plan: Plan, directory: RunDirectory) -> Prepared:
+        """End what is left of a testbed whose supervisor died, and prepare the rest of its run."""
         ...
 
     def require(self) -> None:
@@ -129,6 +144,10 @@ class Runtime(Protocol):
 
     def end_left_over(self, testbed: Testbed) -> Sequence[str]:
         """End all that runs of a testbed without its supervisor, and remove it; the names of what there was."""
+        ...
+
+    def tidy(self, testbed: Testbed) -> None:
+        """Remove the files that a testbed of which nothing runs has left outside of its run directory."""
         ...
 
     def control(self, testbed: Testbed) -> AgentControl:

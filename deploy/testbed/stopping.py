@@ -32,6 +32,7 @@ def bring_down(testbed: Testbed) -> Stopped:
     if testbed.state is not State.ENDED:
         find_runtime(testbed.runtime).require()  # else what it left would be taken for nothing
     if not testbed.is_running():
+        registry.tidy(testbed)
         if testbed.state is not State.ENDED:
             registry.mark_ended(testbed)
             return Stopped(place, "nothing of it was running any more")

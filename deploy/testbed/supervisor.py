@@ -16,10 +16,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from agentd.errors import AgentdError
+from agentd.files import append_text
 from agentd.run import fault_log
 from agentd.run.status import Status, read_status
+from agentd.untrusted import printable
 from deploy.plan.environment import EnvironmentPlan
-from deploy.plan.names import ENVIRONMENT, agent_name, agent_of
+from deploy.plan.names import ENVIRONMENT, SUPERVISOR_LOG, agent_name, agent_of
 from deploy.plan.plan import Plan
 from deploy.testbed import registry
 from deploy.testbed.control import ControlSocket, Reply, Request
@@ -36,7 +39,7 @@ from deploy.testbed.lifecycle import (
 from deploy.testbed.processes import Processes
 from deploy.testbed.registry import State, Testbed
 
-LOG = "logs/supervisor.log"
+LOG = SUPERVISOR_LOG
 _START_TICK_S = 0.2
 _RECORD_EVERY = 20
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -53,6 +56,8 @@ class View:
     rounds: int
     down: tuple[int, ...]
     status: Status | None
+    notices: tuple[str, ...] = ()
+    """What an operator should hear of, from the beginning on: a new one is at the end."""
 
 
 class Display(Protocol):
@@ -98,6 +103,7 @@ class Supervisor:
         *,
         grace_s: float,
         environment_grace_s: float = ENVIRONMENT_GRACE_S,
+        revivals: int = 0,
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
         self.testbed = testbed
@@ -114,12 +120,16 @@ class Supervisor:
             ready_timeout_s=plan.agents[0].ready_timeout_s,
             grace_s=grace_s,
             environment_grace_s=environment_grace_s,
+            revivals=revivals,
         )
         self._next_look = self._began
         self._signals: list[int] = []
         self._waiting: dict[str, list[Reply]] = {}
         """Who is to be told when a process has started again."""
         self._recorded: tuple[State, int] | None = None
+        self._died: dict[str, str] = {}
+        """How processes died that are being started again unasked."""
+        self._notices: list[str] = []
 
     def run(self) -> Ending:
         """Carry the testbed through its life."""
@@ -153,8 +163,8 @@ class Supervisor:
             match order:
                 case StartAgents():
                     self._start_agents()
-                case StartAgain(name):
-                    self._start_again(name)
+                case StartAgain(name, after):
+                    self._start_again(name, after)
                 case Send(number, names):
                     self._note(f"{number.name} to {_named(names)}")
                     self._processes.signal(names, number)
@@ -165,8 +175,15 @@ class Supervisor:
         """A process runs, for the first time or again."""
         self._do(self._lifecycle.started(name))
         waiting = self._waiting.pop(name, [])
-        if waiting or by_itself:
+        died = self._died.pop(name, "")
+        if died:
+            self._write_fault("restart", name, f"died ({died}) and was started again from its journal")
+            self._notice(f"the {name} died ({died}) and was started again from its journal; the run goes on")
+        elif waiting or by_itself:
             self._write_fault("restart", name, "restarted")
+            if by_itself and name == ENVIRONMENT:
+                self._notice(f"the {name} died and its runtime started it again; the run goes on")
+        if died or waiting or by_itself:
             self._recorded = None  # the same number of processes, but another one among them
         for reply in waiting:
             reply({"ok": True, "pid": self._processes.children[name].pid})
@@ -195,10 +212,14 @@ class Supervisor:
         self._processes.start_agents(self._plan.agents, lambda: bool(self._signals))
         self._note(f"starting {len(self._plan.agents)} agents")
 
-    def _start_again(self, name: str) -> None:
-        self._processes.start_again(
-            name, self._environment if name == ENVIRONMENT else self._plan.agents[agent_of(name)]
-        )
+    def _start_again(self, name: str, after: str) -> None:
+        settings = self._environment if name == ENVIRONMENT else self._plan.agents[agent_of(name)]
+        if after:
+            self._died[name] = after
+        try:
+            self._processes.start_again(name, settings)
+        except AgentdError as fault:
+            self.failed(str(fault))
 
     # Waiting
 
@@ -219,12 +240,16 @@ class Supervisor:
         status = read_status(self._run_dir)
         if status is not None:  # the first one is written when requests are taken
             self.listens()
-        if self._lifecycle.phase is Phase.STARTING and status and len(status.seen()) == len(self._plan.agents):
+        if self._lifecycle.phase is Phase.STARTING and status and self._all_pulled(status):
             self._lifecycle.all_pulled()
             self._record()
             self._on_ready()
         if self._display.tick_s is not None:
             self._display.update(self._view(status))
+
+    def _all_pulled(self, status: Status) -> bool:
+        """Whether every agent takes part; one that did so before its run was taken up again must have come back."""
+        return len(status.seen() & status.awake()) == len(self._plan.agents)
 
     def _view(self, status: Status | None) -> View:
         return View(
@@ -234,6 +259,7 @@ class Supervisor:
             rounds=self._environment.rounds,
             down=tuple(sorted(lost.agent for lost in self._lifecycle.lost.values())),
             status=status,
+            notices=tuple(self._notices),
         )
 
     # Requests
@@ -289,10 +315,16 @@ class Supervisor:
         fault_log.append(self._run_dir, round_, fault_log.Fault(verb, what, agents))
         self._note(what)
 
+    def _notice(self, text: str) -> None:
+        """Tell whoever watches, now."""
+        self._notices.append(text)
+        if self._display.tick_s is not None:
+            self._display.update(self._view(read_status(self._run_dir)))
+
     def _note(self, text: str) -> None:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-        with contextlib.suppress(OSError), (self._run_dir / LOG).open("a", encoding="utf-8") as log:
-            log.write(f"{stamp} {text}\n")
+        with contextlib.suppress(OSError):
+            append_text(self._run_dir / LOG, f"{stamp} {printable(text)}\n")
 
     @contextlib.contextmanager
     def _signals_heard(self) -> Iterator[None]:

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from agentd.audit.bound import epsilon_bound, log_at_least, log_at_most, lower_bound, p_value, upper_bound
+from agentd.audit.bound import ceiling, epsilon_bound, log_at_least, log_at_most, lower_bound, p_value, upper_bound
 
 
 def exact_tail(k: int, n: int, p: float) -> float:
@@ -69,6 +69,14 @@ def test_the_p_value_is_where_the_bound_crosses_the_claim() -> None:
     p = p_value(likely, unlikely, 1.0)
     assert 1e-6 < p < 0.1
     assert epsilon_bound(likely, unlikely, p * 1.001) > 1.0 > epsilon_bound(likely, unlikely, p * 0.999)
+
+
+@pytest.mark.parametrize("runs", [50, 1000, 10_000])
+@pytest.mark.parametrize("alpha", [0.05, 1e-6 / 8])
+def test_the_ceiling_is_the_largest_claim_that_the_clearest_counts_refute(runs: int, alpha: float) -> None:
+    most = ceiling(runs, alpha)
+    assert p_value((runs, runs), (0, runs), most - 1e-6) < alpha < p_value((runs, runs), (0, runs), most + 1e-6)
+    assert most == pytest.approx(math.log(runs / math.log(2 / alpha)), abs=0.4)
 
 
 def test_equal_counts_prove_nothing() -> None:

@@ -43,13 +43,15 @@ def test_lockstep_is_measured_against_the_bare_loop(capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit) as end:
         main(["bench", "lockstep", "--agents", "6", "--rounds", "30", "--repetitions", "1", "--json"])
     assert end.value.code == 0
-    measured = json.loads(capsys.readouterr().out)["lockstep"]
-    assert measured["agents"] == 6
-    ours, bare = (measured[rate]["median"] for rate in ("rounds_per_s", "bare_rounds_per_s"))
-    assert min(ours, bare) > 0
-    # Of so few rounds how the two compare is chance: one that is kept from a processor for a moment is slow.
-    assert measured["ratio"]["median"] == pytest.approx(ours / bare)
-    assert measured["lost_rounds"] == 0
+    both = json.loads(capsys.readouterr().out)["lockstep"]
+    assert list(both) == ["ipc", "tcp"]
+    for transport, measured in both.items():
+        assert (measured["agents"], measured["transport"]) == (6, transport)
+        ours, bare = (measured[rate]["median"] for rate in ("rounds_per_s", "bare_rounds_per_s"))
+        assert min(ours, bare) > 0
+        # Of so few rounds how the two compare is chance: one that is kept from a processor for a moment is slow.
+        assert measured["ratio"]["median"] == pytest.approx(ours / bare)
+        assert measured["lost_rounds"] == 0
 
 
 @pytest.mark.system
@@ -66,14 +68,18 @@ def test_late_rounds_are_measured_against_early_ones(monkeypatch: pytest.MonkeyP
 def test_the_environment_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["bench", "environment", "--repetitions", "1", "--json"])
-    assert json.loads(capsys.readouterr().out)["environment"]["pulls_per_s"] > 100
+    both = json.loads(capsys.readouterr().out)["environment"]
+    assert {transport: measured["pulls_per_s"] > 100 for transport, measured in both.items()} == {
+        "ipc": True,
+        "tcp": True,
+    }
 
 
 @pytest.mark.system
 def test_no_fork_server_is_left_running() -> None:
     """Not even for a moment: whoever looks right after the command must not see it."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "agentd", "bench", "environment", "--repetitions", "1"],
+        [sys.executable, "-m", "agentd", "bench", "environment", "--repetitions", "1", "--transport", "ipc"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

@@ -13,9 +13,19 @@ import pytest
 
 BEFORE = Path(__file__).parent / "before"
 
-CHANGED_PAGES: dict[str, str] = {}
+CHANGED_PAGES: dict[str, str] = {
+    "agentd audit": "it draws the reward in question, may not be able to tell, and has exact tests, too",
+    "agentd bench": "it measures both ways in which local testbeds speak",
+    "agentd env": "its usage tells that it has a verb of its own, release",
+    "agentd ledger": "values at δ are told of the schedule, not of a number of releases that followed from rewards",
+    "agentd manifests kubernetes": "agents keep their state on volumes of their own unless the operator says none",
+}
 """Help pages that read otherwise today, by the command, and why."""
-CHANGED_OPTIONS: dict[str, str] = {}
+CHANGED_OPTIONS: dict[str, str] = {
+    "agentd audit --algorithm": "any that claims privacy, also of a plug-in: no list can name them",
+    "agentd audit --fault": "there are more",
+    "agentd manifests kubernetes --agent-storage": "64Mi, not none: what may not be noised twice survives a pod",
+}
 """Options that are gone or otherwise today, by command and flag as in "agentd up --seed", and why."""
 CHANGED_SETTINGS: dict[str, str] = {}
 """Defaults and exit codes that are others today, as in "agent.gamma", and why."""
@@ -79,9 +89,9 @@ def test_a_changed_default_a_lost_flag_and_another_variable_are_noticed(monkeypa
     (interval,) = [one for one in agent.params if one.name == "interval_s"]
     monkeypatch.setattr(interval, "envvar", "AGENTD_PAUSE")
     found = lost(by_flag(before("options.txt")), by_flag(command_line.options()))
-    assert found == {"agentd up --epsilon", "agentd up --seed", "agentd agent --interval"}
+    assert found - set(CHANGED_OPTIONS) == {"agentd up --epsilon", "agentd up --seed", "agentd agent --interval"}
     then = by_command(before("help.txt"))
-    assert lost(then, by_command(command_line.pages(), before("help.txt"))) == {"agentd up"}
+    assert lost(then, by_command(command_line.pages(), before("help.txt"))) - set(CHANGED_PAGES) == {"agentd up"}
 
 
 def test_every_verb_of_every_verb_is_looked_at() -> None:

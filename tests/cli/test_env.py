@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from env_clients import hello, pull, report
 
 from agentd.cli import env as env_module
 from agentd.cli.env import env, environment_settings, summarise_environment
 from agentd.core.chance import Purpose, stream
+from agentd.core.trust.blame import Blame, Why
 from agentd.environment.live_status import Tallies, status_of
 from agentd.environment.request_server import RunEnding
 from agentd.environment.service import EnvironmentSettings, settle
@@ -19,7 +22,7 @@ from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import Store
 from agentd.errors import SettingsError
 from agentd.run.arms import Arms
-from agentd.wire.environment_messages import MAX_COUNT, Pull, Report
+from agentd.wire.environment_messages import MAX_COUNT, Report
 
 NOTHING = dict.fromkeys(("arms", "random_arms", "arm_range", "reward", "bounds", "seed", "agents", "rounds", "run_dir"))
 
@@ -32,10 +35,12 @@ def settings_of(**flags: Any) -> EnvironmentSettings:
 
 def ending_of(settings: EnvironmentSettings, *reports: Report) -> RunEnding:
     """What the service would hand over after one pull."""
-    bandit = SharedBandit(settle(settings, None), lambda _connection: True)
-    bandit.answer(b"", Pull(0, 1, 1), 0.0)
-    for report in reports:
-        bandit.answer(b"", report, 0.0)
+    bandit = SharedBandit(settle(settings, None))
+    for agent in {0, *(each.agent for each in reports)}:
+        bandit.answer(hello(agent), 0.0)
+    bandit.answer(pull(0, 1, 1), 0.0)
+    for each in reports:
+        bandit.answer(each, 0.0)
     tallies = Tallies()
     tallies.malformed["shape"] = 2
     return RunEnding(bandit, status_of(bandit, tallies, address="tcp://x:1", pulls_per_s=0.0, now_s=1.0), 1.25)
@@ -51,7 +56,8 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[EnvironmentSettings]:
         on_ready("tcp://127.0.0.1:7654")
         if settings.run_dir is not None:
             Path(settings.run_dir).mkdir(exist_ok=True)
-        on_end(ending_of(settings, Report(0, 1, 10, 500, (("stale", 3),), 2_000_000, True)))
+        said = report(0, 1, 10, 500, (("stale", 3),), 2_000_000, True)
+        on_end(ending_of(settings, replace(said, blames=(Blame(1, Why.SLOW, 2),))))
         return 0
 
     monkeypatch.setattr(env_module, "run_environment", run)
@@ -129,7 +135,7 @@ def test_the_log_goes_to_the_run_directory_unless_told_otherwise(tmp_path: Path)
         (("--agents", "0", "--rounds", "0"), "--agents must be in 1…65536, got 0; --rounds must be in"),
         (("--seed", "-1"), "seed must be in [0, 2"),
         (("--until-done",), "--until-done needs --agents"),
-        (("--listen", "127.0.0.1:7000"), "is not an address like tcp://127.0.0.1:7000"),
+        (("--listen", "127.0.0.1:7000"), "is not an address like tcp://127.0.0.1:7003"),
         (("--listen", "tcp://*:7000"), "add --insecure if that is what you want"),
     ],
     ids=str,
@@ -159,6 +165,7 @@ def test_it_says_where_it_listens_which_run_it_is_and_how_agents_join() -> None:
     assert "messages          10 (500 bytes)" in lines
     assert "dropped           stale 3" in lines
     assert "malformed         shape 2" in lines
+    assert "blamed            agent 1: slow (says 0)" in lines
 
 
 @pytest.mark.usefixtures("served")
@@ -178,7 +185,7 @@ def test_with_json_it_prints_two_lines_ready_and_summary() -> None:
 
 def test_the_summary_has_what_every_summary_has() -> None:
     settings = settings_of(arms=(0.9, 0.5), agents=4, rounds=10)
-    summary = summarise_environment(ending_of(settings, Report(0, 1, 10, 500, (("a", 1),), 2_500_000, False)))
+    summary = summarise_environment(ending_of(settings, report(0, 1, 10, 500, (("a", 1),), 2_500_000, False)))
     assert summary["regret_per_agent"] == pytest.approx(0.1)
     assert (summary["agents"], summary["rounds"], summary["messages"], summary["bytes"]) == (4, 10, 10, 500)
     assert summary["dropped"] == {"a": 1}
@@ -188,7 +195,7 @@ def test_the_summary_has_what_every_summary_has() -> None:
 
 
 def test_one_agent_without_a_bound_on_its_privacy_leaves_the_run_without_one() -> None:
-    reports = [Report(0, 1, 0, 0, (), 5, True), Report(1, 1, 0, 0, (), MAX_COUNT, True)]
+    reports = [report(0, 1, 0, 0, (), 5, True), report(1, 1, 0, 0, (), MAX_COUNT, True)]
     ending = ending_of(settings_of(arms=(0.9, 0.5)), *reports)
     assert summarise_environment(ending)["privacy"]["per_agent_epsilon"] is None
     assert summarise_environment(ending_of(settings_of(arms=(0.9, 0.5))))["privacy"]["per_agent_epsilon"] is None

@@ -12,9 +12,9 @@ from agentd.core.grid import UNIT
 from agentd.core.lies import Attack, Liar
 from agentd.core.message import MAX_AGENT_ID, Batch, Columns, Held, Message, News, batch_of
 from agentd.core.policy import Intent, PolicySettings, make_policy
-from agentd.core.privacy.laplace import SeededLaplace
 from agentd.core.privacy.ledger import Release
 from agentd.core.terms import Terms
+from agentd.core.trust.lives import Lives
 
 OWN = 3
 
@@ -50,7 +50,7 @@ class Scripted:
 
 def scripted(kind: Kind | None = SAMPLE, lifetime: int = 2, liar: Liar | None = None) -> tuple[Agent, Scripted]:
     policy = Scripted(kind)
-    return Agent(OWN, policy, terms=Terms(2, lifetime), liar=liar), policy
+    return Agent(OWN, policy, terms=Terms(2, None), lifetime=lifetime, liar=liar), policy
 
 
 def messages(batches: list[Batch]) -> list[Message]:
@@ -205,7 +205,7 @@ def test_a_message_that_contradicts_history_is_not_learned_even_alone() -> None:
 
 @pytest.mark.parametrize("name", ["ucb1", "coop-ucb", "private-ucb", "byzantine-ucb", "dp-ucb-int"])
 def test_agents_relay_every_kind_whatever_they_run(name: str) -> None:
-    policy = make_policy(name, PolicySettings(arms=2), OWN, SeededLaplace(1, OWN))
+    policy = make_policy(name, PolicySettings(arms=2), OWN)
     agent = Agent(OWN, policy, terms=Terms(2, 2))
     bodies = {RELEASED: (1, 1, 4, 0, 0, 0), TOTALS: (1, 4, 0, 0), SAMPLE: (1, 4)}
     agent.receive(
@@ -215,3 +215,33 @@ def test_agents_relay_every_kind_whatever_they_run(name: str) -> None:
         origin: (1, body) for origin, body in enumerate(bodies.values(), start=10)
     }
     assert agent.heard == 3
+
+
+def test_what_the_environment_tells_of_a_life_voids_the_older_one() -> None:
+    policy, lives = Scripted(), Lives()
+    agent = Agent(OWN, policy, terms=Terms(2, 1), lives=lives)
+    agent.receive([samples(sample(5, 2), sample(1, 2))])
+    lives.told([(5, 2), (7, 3)])
+    agent.receive([samples(sample(5, 3), sample(5, 3, incarnation=2), sample(7, 4, incarnation=3))])
+    assert policy.calls[1:] == [("forget", [1]), ("learn", SAMPLE, [5, 7], [1, 2])]
+    assert agent.dropped == {"incarnation": 1}
+
+
+def test_a_life_that_nobody_told_of_is_asked_about_and_changes_nothing() -> None:
+    policy, lives = Scripted(), Lives()
+    agent = Agent(OWN, policy, terms=Terms(2, 1), lives=lives)
+    agent.receive([samples(sample(5, 2))])
+    agent.receive([samples(sample(5, 9, incarnation=8))])
+    assert len(policy.calls) == 1
+    assert lives.ask
+    agent.receive([samples(sample(5, 3))])
+    assert policy.calls[1:] == [("learn", SAMPLE, [5], [0])]
+
+
+def test_an_agent_knows_its_own_life() -> None:
+    lives = Lives()
+    agent = Agent(OWN, Scripted(), terms=Terms(2, 1), incarnation=4, trial=4, lives=lives)
+    agent.receive([samples(sample(OWN, 5, incarnation=4), sample(OWN, 4))])
+    assert agent.redundant == {"own": 1}
+    assert agent.dropped == {"incarnation": 1}
+    assert not lives.ask

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -11,12 +12,13 @@ from hypothesis import strategies as st
 from small_runs import released, sample, samples, totals
 
 from agentd.core.bodies import RELEASED, SAMPLE, TOTALS, Kind
-from agentd.core.bodies.released import MAX_GAP, NOISE_SCALES
+from agentd.core.bodies.release_limits import LONGEST, MAX_GAP, limits_of
 from agentd.core.checks import Checks
 from agentd.core.grid import UNIT
 from agentd.core.message import MAX_AGENT_ID, MAX_INCARNATION, MAX_LIFETIME, MAX_TRIAL, Batch, Message, batch_of
+from agentd.core.policy.private_ucb import extrapolated
 from agentd.core.privacy.series import ReleaseSeries, scale_steps
-from agentd.core.terms import Terms
+from agentd.core.terms import PolicyTerms, Terms
 
 MOST = (1 << 63) - 1
 LEAST = -(1 << 63)
@@ -25,7 +27,7 @@ TRIAL = 1000
 
 def accepted(batch: Batch, arms: int = 2, latest_trial: int = MAX_TRIAL) -> tuple[int, dict[str, int]]:
     """How many rows pass, and what became of the rest."""
-    checks = Checks(Terms(arms, 1))
+    checks = Checks(Terms(arms, None))
     passed = checks.judge(batch, latest_trial)
     return len(passed), dict(checks.dropped)
 
@@ -38,7 +40,7 @@ GOOD_HEADS = [
     {"trial": MAX_TRIAL},
     {"life": 1, "lifetime": MAX_LIFETIME},
     {"life": MAX_LIFETIME, "lifetime": MAX_LIFETIME},
-    {"incarnation": MAX_INCARNATION},
+    {"incarnation": MAX_TRIAL - 1, "trial": MAX_TRIAL},
 ]
 BAD_HEADS = [
     {"origin": -1},
@@ -120,7 +122,8 @@ def test_other_totals_are_dropped(body: tuple[int, ...]) -> None:
     assert accepted(totals(Message(1, TRIAL, 1, body))) == (0, {"body": 1})
 
 
-SLACK = NOISE_SCALES * UNIT * 8  # 16^(3/4) = 8
+SLACK = -int(limits_of(None, None, 2).low[16])
+"""Where nobody knows v, a release after 16 pulls has noise of scale 16^(3/4) = 8 at most."""
 
 
 @pytest.mark.parametrize(
@@ -164,11 +167,100 @@ def test_other_releases_are_dropped(body: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(("epsilon", "v"), [(1e-3, 1.499), (0.02, 1.1), (0.3, 1.01), (0.7, 1.499), (1.0, 1.3)])
 def test_the_counts_of_an_honest_release_series_pass(epsilon: float, v: float) -> None:
     """Just before each release the newest one is as old as it gets."""
-    series = ReleaseSeries(epsilon, v)
-    for before, after in itertools.pairwise(series.thresholds(4200)):
-        noised = before * UNIT + 40 * scale_steps(before, v)
-        body = (after - 1, before, noised)
-        assert accepted(released(Message(1, MAX_TRIAL, 1, body)), arms=1) == (1, {}), (before, after)
+    for terms in (Terms(1, 1), Terms(1, 1).assuming(epsilon, v)):
+        for before, after in itertools.pairwise(ReleaseSeries(epsilon, v).thresholds(4200)):
+            noised = before * UNIT + 20 * scale_steps(before, v)
+            assert believed(terms, after - 1, before, noised), (before, after)
+
+
+def believed(terms: Terms, *body: int) -> bool:
+    return len(Checks(terms).judge(released(Message(1, MAX_TRIAL, 1, body)))) == 1
+
+
+def test_a_release_comes_when_the_series_has_one_and_not_later() -> None:
+    """At ε = 0.3 and v = 1.1 releases come after 3, 6, 10, 14, 18 pulls, and so on."""
+    terms = Terms(1, 1).assuming(0.3, 1.1)
+    thresholds = ReleaseSeries(0.3, 1.1).thresholds(5000)
+    for pulls in range(1, thresholds[-1]):
+        assert believed(terms, pulls, pulls, 0) is (pulls in thresholds), pulls
+    for before, after in itertools.pairwise(thresholds):
+        assert not believed(terms, after, before, 0)
+    assert not believed(terms, 0, 0, 1)
+
+
+def test_at_epsilon_1_every_pull_is_released() -> None:
+    terms = Terms(1, 1).assuming(1.0, 1.3)
+    assert believed(terms, 700, 700, 0)
+    assert not believed(terms, 700, 699, 0)
+
+
+@pytest.mark.parametrize("v", [1.01, 1.1, 1.3, 1.49])
+@pytest.mark.parametrize("pulls", [1, 10, 1000, LONGEST - 1, LONGEST, 1 << 25])
+def test_noise_reaches_as_far_as_its_scale_says(v: float, pulls: int) -> None:
+    """ln(2·10⁹) scales for two arms, at most a few steps more; far beyond the tables, too."""
+    terms = Terms(2, 1).assuming(1.0, v)
+    reach = int(math.log(2e9) * scale_steps(pulls, v))
+    more = reach // 10**9 + 100
+    for noised, fine in ((-reach, True), (-reach - more, False), (pulls * UNIT + reach, True)):
+        assert believed(terms, pulls, pulls, noised, 0, 0, 0) is fine
+    assert not believed(terms, pulls, pulls, pulls * UNIT + reach + more, 0, 0, 0)
+
+
+def test_beyond_the_tables_no_two_releases_are_further_apart_than_the_series_allows() -> None:
+    terms = Terms(1, 1).assuming(0.25, 1.1)
+    assert believed(terms, LONGEST + 4, LONGEST, 0)
+    assert not believed(terms, LONGEST + 5, LONGEST, 0)
+
+
+@pytest.mark.parametrize(
+    ("pulls", "epsilon", "v", "before", "after"),
+    [
+        (10, 1.0, 1.1, 37.0, 9.0),
+        (300, 1.0, 1.1, 16.4, 2.8),
+        (1500, 1.0, 1.1, 11.3, 1.9),
+        (1500, 1.0, 1.01, 11.3, 1.6),
+        (1500, 1.0, 1.49, 11.3, 4.5),
+    ],
+)
+def test_the_largest_mean_that_a_release_can_claim(
+    pulls: int, epsilon: float, v: float, before: float, after: float
+) -> None:
+    """Of five arms; 49aef1d took 64 scales of pulls^(3/4) for noise, whatever v was."""
+    terms = Terms(5, 1).assuming(epsilon, v)
+    assert 1 + 64 * pulls**-0.25 == pytest.approx(before, abs=0.1)
+    assert believed(terms, pulls, pulls, int((after - 0.1) * pulls * UNIT), *(0,) * 12)
+    assert not believed(terms, pulls, pulls, int((after + 0.1) * pulls * UNIT), *(0,) * 12)
+
+
+@pytest.mark.parametrize(("epsilon", "v"), [(0.02, 1.1), (0.3, 1.49), (1.0, 1.01)])
+def test_what_an_origin_counts_for_is_bounded_by_its_pulls(epsilon: float, v: float) -> None:
+    """Also where the sum is scaled up to the pulls since the release: less than 3.7 times."""
+    terms, limits = Terms(1, 1).assuming(epsilon, v), limits_of(epsilon, v, 1)
+    limits.cover(3000)
+    for before, after in itertools.pairwise(ReleaseSeries(epsilon, v).thresholds(3000)):
+        most = before * UNIT - int(limits.low[before])
+        assert believed(terms, after - 1, before, most)
+        assert not believed(terms, after - 1, before, most + 1)
+        counted = extrapolated(*(np.array([number]) for number in (after - 1, before, most)))
+        assert after - 1 < 3.7 * before
+        assert counted[0] <= (after - 1) * UNIT * (1 + 21 * before ** (v / 2 - 1))
+    assert accepted(released(Message(1, after - 2, 1, (after - 1, before, 0))), arms=1) == (0, {"body": 1})
+
+
+def test_everybody_is_judged_by_the_noise_of_its_own_policy() -> None:
+    """Agent 1 releases every pull with little noise, 2 every fourth with much; 3 publishes bodies of another kind."""
+    policies = (
+        PolicyTerms("private-ucb", 1, 1.0, 1.01, ((1, 1),)),
+        PolicyTerms("private-ucb", 1, 0.25, 1.49, ((2, 2),)),
+        PolicyTerms("coop-ucb", 2, None, None, ((3, 3),)),
+    )
+    checks = Checks(Terms(1, 1, policies=policies))
+    n = ReleaseSeries(0.25, 1.49).thresholds(100)[-1]
+    much = int(15 * n**0.745 * UNIT)
+    told = [(n, n, 0), (n + 1, n, 0), (n, n, -much)]
+    batch = released(*(Message(origin, TRIAL, 1, body, 1) for origin in (1, 2) for body in told))
+    assert checks.judge_bodies(batch).body.tolist() == [[n, n, 0], [n, n, 0], [n + 1, n, 0], [n, n, -much]]
+    assert not len(checks.judge_bodies(released(Message(3, TRIAL, 1, told[0], 1), Message(4, TRIAL, 1, told[0], 1))))
 
 
 def test_one_bad_row_takes_no_good_row_with_it() -> None:
@@ -297,20 +389,38 @@ def test_no_new_message_means_nothing_to_hold_against() -> None:
 
 
 near = st.sampled_from([-1, 0, 1, 2, 3, 4, 5, 9, MAX_TRIAL - 1, MAX_TRIAL, MAX_TRIAL + 1, MOST, LEAST])
-sums = st.sampled_from([LEAST, -64 * UNIT, -1, 0, 1, 5, UNIT, 64 * UNIT + UNIT, 66 * UNIT, 300 * UNIT, MOST])
+sums = st.sampled_from([LEAST, -22 * UNIT, -21 * UNIT, -1, 0, 1, 5, UNIT, 22 * UNIT, 23 * UNIT, 300 * UNIT, MOST])
+
+
+terms_of_two_arms = st.sampled_from(
+    [
+        Terms(2, 1),
+        Terms(2, 1).assuming(1.0, 1.1),
+        Terms(2, 1).assuming(0.3, 1.4),
+        Terms(
+            2,
+            1,
+            policies=(
+                PolicyTerms("private-ucb", 1, 1.0, 1.1, ((0, 0),)),
+                PolicyTerms("", None, 0.4, 1.2, ((1, 3),)),
+            ),
+        ),
+    ]
+)
 
 
 @given(
+    terms_of_two_arms,
     st.sampled_from([RELEASED, TOTALS]),
     st.lists(st.tuples(st.lists(st.tuples(near, near, sums), min_size=2, max_size=2), near), min_size=1, max_size=3),
     st.integers(0, 3),
 )
 @settings(deadline=None, max_examples=600)
 def test_what_is_fine_at_a_glance_is_what_passes_step_by_step(
-    kind: Kind, told: list[tuple[list[tuple[int, int, int]], int]], rounds_before: int
+    terms: Terms, kind: Kind, told: list[tuple[list[tuple[int, int, int]], int]], rounds_before: int
 ) -> None:
     """Some origins tell bodies near the limits; a glance must see all that judging and holding against them sees."""
-    quick, slow = Checks(Terms(2, 1)), Checks(Terms(2, 1))
+    quick, slow = Checks(terms), Checks(terms)
     width = 3 if kind is RELEASED else 2
     told = [([(1, 1, 0), (1, 1, 0)], 4)] * rounds_before + told
     rows = np.array([0], dtype=np.int64)

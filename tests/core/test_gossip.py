@@ -134,6 +134,22 @@ def test_the_window_follows_the_newest_trial() -> None:
     assert some.redundant == {"duplicate": 1}
 
 
+def test_a_trial_far_behind_counts_if_its_cell_shows_that_it_was_never_heard() -> None:
+    some = gossip(window=4)
+    assert counted(some, sample(3, 100)) == [(3, 100)]
+    assert counted(some, sample(3, 1), sample(3, 2), sample(3, 4)) == [(3, 1), (3, 2)]
+    assert counted(some, sample(3, 1), sample(3, 2)) == []
+    assert some.dropped == {"stale": 1}
+    assert some.redundant == {"duplicate": 2}
+
+
+def test_an_origin_that_lags_behind_is_heard_like_the_others() -> None:
+    some = gossip(window=4)
+    for trial in range(1, 20):
+        assert counted(some, sample(3, trial), sample(5, trial + 900)) == [(3, trial), (5, trial + 900)]
+    assert not some.dropped
+
+
 def test_a_cell_of_the_window_serves_one_trial_after_the_other() -> None:
     some = gossip(window=4)
     for trial in range(1, 13):

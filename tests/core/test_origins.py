@@ -7,6 +7,7 @@ import pytest
 
 from agentd.core.message import MAX_AGENT_ID
 from agentd.core.origins import ABSENT, MAX_ORIGINS, OWN, Origins, grown
+from agentd.core.terms import PolicyTerms, Terms
 
 
 def ids(*numbers: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -74,3 +75,37 @@ def test_a_longer_copy_is_padded_and_keeps_its_shape() -> None:
     longer = grown(array, 4, -1)
     assert longer.tolist() == [[1, 1, 1], [1, 1, 1], [-1, -1, -1], [-1, -1, -1]]
     assert array.shape == (2, 3)
+
+
+def test_invented_names_do_not_take_the_places_of_neighbours() -> None:
+    origins = Origins(own=0, limit=5, neighbours=[0, 900, 3])
+    assert origins.rows(ids(*range(10, 20))).tolist() == [0, 1, 2, *[ABSENT] * 7]
+    assert origins.rows(ids(20, 900)).tolist() == [ABSENT, 3]
+    assert origins.rows(ids(1, 3, 900, 10)).tolist() == [ABSENT, 4, 3, 0]
+    assert len(origins) == 5
+
+
+def test_neighbours_that_were_heard_leave_their_room_to_nobody_else() -> None:
+    origins = Origins(own=0, limit=3, neighbours=[7])
+    assert origins.rows(ids(7, 8, 9, 10)).tolist() == [0, 1, 2, ABSENT]
+
+
+def test_there_is_a_place_for_every_neighbour_however_many() -> None:
+    origins = Origins(own=0, limit=2, neighbours=range(1, 6))
+    assert origins.rows(ids(9)).tolist() == [ABSENT]
+    assert origins.rows(ids(1, 2, 3, 4, 5)).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_closed_run_has_a_place_for_everybody_who_takes_part() -> None:
+    terms = Terms(2, 1, policies=(PolicyTerms("", None, None, None, ((0, MAX_AGENT_ID),)),))
+    everybody = np.arange(MAX_AGENT_ID + 1)
+    rows = Origins.under(terms, 5).rows(everybody)
+    assert sorted(rows.tolist()) == [OWN, *range(MAX_AGENT_ID)]
+    assert len(Origins.under(terms, 5)) == 0
+
+
+def test_an_open_run_keeps_the_places_of_neighbours() -> None:
+    origins = Origins.under(Terms(2, 1), 5, [65_000])
+    origins.rows(np.arange(2 * MAX_ORIGINS))
+    assert len(origins) == MAX_ORIGINS - 1
+    assert origins.rows(ids(65_000)).tolist() == [MAX_ORIGINS - 1]

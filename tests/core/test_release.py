@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from small_runs import drawn
 
 from agentd.core.agent import Agent
 from agentd.core.bodies import RELEASED, SAMPLE, SEALED, TOTALS, Kind
@@ -16,47 +17,43 @@ from agentd.core.policy.base import Released
 from agentd.core.policy.private_ucb import PrivateUcb
 from agentd.core.privacy.laplace import SeededLaplace
 from agentd.core.privacy.ledger import Ledger, Release
-from agentd.core.privacy.release import NOTHING, Noised, computed, release_of, restored
+from agentd.core.privacy.release import NOTHING, DrawnNoise, Noised, computed, release_of, restored
 from agentd.core.terms import Terms
 
 RELEASE = Release(0, 1, 4, 2 * UNIT)
 
 
-class Watched:
-    """Noise that looks at what was spent when it is drawn."""
+class Always:
+    """Noise that is always the same."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
-        self.spent: list[Fraction] = []
+    def __init__(self, value: int) -> None:
+        self.value = value
 
     def draw(self, arm: int, scale: int) -> int:
-        self.spent.append(self.ledger.spent())
-        return 7
+        return self.value
 
 
 class Forgetful(PrivateUcb):
     """Releases its raw sums."""
 
-    def _release(self, release: Release) -> Released:
-        released = super()._release(release)
-        self._released_sums[release.arm] = self._told[release.arm]  # which mypy refuses, too
+    def _release(self, drawn: DrawnNoise) -> Released:
+        released, arm = super()._release(drawn), drawn.release.arm
+        self._released_sums[arm] = self._told[arm]  # which mypy refuses, too
         return released
 
 
-def test_a_release_is_paid_for_before_its_noise_is_drawn() -> None:
+def test_a_release_is_paid_for_and_noised() -> None:
     ledger = Ledger()
-    noise = Watched(ledger)
-    noised = release_of(ledger, RELEASE, noise, 5)
+    noised = release_of(ledger, drawn(RELEASE, Always(7)), 5)
     assert (noised, type(noised)) == (12, Noised)
-    assert noise.spent == [Fraction(1, 2)]
+    assert ledger.spent() == Fraction(1, 2)
 
 
-def test_a_release_beyond_the_budget_draws_nothing_and_makes_nothing() -> None:
-    ledger = Ledger(budget=0.25)
-    noise = Watched(ledger)
+def test_a_release_beyond_the_budget_makes_nothing_and_uses_no_noise() -> None:
+    ledger, noise = Ledger(budget=0.25), drawn(RELEASE, Always(7))
     with pytest.raises(ValueError, match="goes past the privacy budget"):
-        release_of(ledger, RELEASE, noise, 5)
-    assert not noise.spent
+        release_of(ledger, noise, 5)
+    assert not noise.is_used
 
 
 @pytest.mark.parametrize("door", [None, object(), 5])
@@ -66,7 +63,7 @@ def test_nobody_else_makes_a_noised_value(door: object) -> None:
 
 
 def test_arithmetic_makes_plain_numbers_and_post_processing_noised_ones() -> None:
-    noised = release_of(Ledger(), RELEASE, SeededLaplace(1, 0), 5)
+    noised = release_of(Ledger(), drawn(RELEASE, SeededLaplace(1, 0)), 5)
     for plain in (noised + 1, -noised, noised + noised, sum([noised, noised]), int(noised)):
         assert type(plain) is int
     assert type(computed(lambda one, other: one + 2 * other, noised, noised)) is Noised
@@ -95,7 +92,7 @@ def test_bodies_that_promise_nothing_hold_plain_numbers(kind: Kind, body: list[i
 
 
 def test_a_policy_that_forgets_its_noise_fails_at_its_first_release() -> None:
-    agent = Agent(0, Forgetful(PolicySettings(arms=2), SeededLaplace(1, 0)), terms=Terms(2, 1))
+    agent = Agent(0, Forgetful(PolicySettings(arms=2)), terms=Terms(2, 1), noise=SeededLaplace(1, 0))
     agent.choose()
     with pytest.raises(TypeError, match="sum of a RELEASED body was never released"):
         agent.advance(UNIT)
@@ -104,17 +101,18 @@ def test_a_policy_that_forgets_its_noise_fails_at_its_first_release() -> None:
 @pytest.mark.parametrize("algorithm", ["private-ucb", "sealed"])
 def test_what_was_released_in_a_life_before_may_be_said_again(algorithm: str) -> None:
     def policy() -> PrivateUcb:
-        made = make_policy(algorithm, PolicySettings(arms=2, refresh=1), 0, SeededLaplace(1, 0))
+        made = make_policy(algorithm, PolicySettings(arms=2, refresh=1), 0)
         assert hasattr(made, "restore")
         return made  # type: ignore[return-value]
 
     first, second = policy(), policy()
-    agent = Agent(0, first, terms=Terms(2, 1))
+    noise = SeededLaplace(1, 0)
+    agent = Agent(0, first, terms=Terms(2, 1), noise=noise)
     for _ in range(40):
         agent.choose()
         agent.advance(UNIT).committed()
     second.restore(json.loads(json.dumps(first.snapshot())))
-    again = Agent(0, second, terms=Terms(2, 1), trial=40)
+    again = Agent(0, second, terms=Terms(2, 1), noise=noise, trial=40)
     again.choose()
     again.advance(UNIT).committed()
     assert again.turn.outbox()

@@ -10,6 +10,7 @@ from small_runs import sample, samples
 
 from agentd.core import repetition
 from agentd.core.bodies import SAMPLE, TOTALS
+from agentd.core.bodies.kind import Extent
 from agentd.core.gossip import Gossip
 from agentd.core.message import Batch, Columns, Message, batch_of, by_kind
 from agentd.core.origins import Origins
@@ -22,8 +23,9 @@ OWN = 0
 class Picky:
     """Refuses what pays nothing; or nothing at all."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tells_extents: bool) -> None:
         self.refused = 0
+        self.tells_extents = tells_extents
 
     def accepts_all(self, batch: Batch, rows: Columns) -> bool:
         assert len(rows) == len(batch)
@@ -34,13 +36,20 @@ class Picky:
         self.refused += int((~fine).sum())
         return batch.rows(fine)
 
+    def extent_of(self, batch: Batch, rows: Columns) -> Extent | None:
+        """Of the bodies' first number, the more the better; everybody holds 1 of it, and who says 9 is refused."""
+        if not self.tells_extents:
+            return None
+        amount, nothing = batch.body[:, 0], np.zeros(len(rows), dtype=np.int64)
+        return Extent(nothing, amount, nothing + 1, amount != 9)
+
 
 class Pair:
     """Two agents that hear the same; one of them goes without the fast path."""
 
-    def __init__(self, window: int = 8, *, from_wire: bool = False) -> None:
+    def __init__(self, window: int = 8, *, from_wire: bool = False, tells_extents: bool = False) -> None:
         self.gossips = [Gossip(Origins(OWN, limit=4), window=window, fast_path=fast) for fast in (True, False)]
-        self.judges = [Picky(), Picky()]
+        self.judges = [Picky(tells_extents=tells_extents) for _ in self.gossips]
         self.reader = HeadReader() if from_wire else None
 
     def hear(self, batch: Batch) -> None:
@@ -55,7 +64,7 @@ class Pair:
         assert quick.dropped == slow.dropped
         assert quick.redundant == slow.redundant
         assert np.array_equal(quick._ring, slow._ring)
-        assert quick._highest == slow._highest
+        assert quick._latecomers._travelled == slow._latecomers._travelled
         assert self.judges[0].refused == self.judges[1].refused
 
     def _read(self, batch: Batch) -> Batch:
@@ -69,15 +78,16 @@ class Pair:
 
 copies = st.lists(
     st.builds(
-        lambda origin, trial, life, more, incarnation, reward: Message(
-            origin, trial, life, (0, reward), life + more, incarnation
+        lambda origin, trial, life, more, incarnation, reward, amount: Message(
+            origin, trial, life, (amount, reward), life + more, incarnation
         ),
         st.integers(0, 5),
-        st.integers(1, 12),
+        st.integers(1, 20),
         st.integers(1, 3),
         st.integers(0, 1),
         st.sampled_from([0, 0, 0, 0, 0, 0, 0, 1]),
         st.sampled_from([1] * 15 + [0]),
+        st.sampled_from([0, 1, 1, 2, 3, 9]),
     ),
     min_size=1,
     max_size=6,
@@ -89,13 +99,13 @@ def later(message: Message) -> Message:
     return message._replace(trial=message.trial + 1)
 
 
-@given(copies, steps, st.booleans())
+@given(copies, steps, st.booleans(), st.booleans())
 @settings(deadline=None, max_examples=300)
 def test_the_short_way_comes_to_the_same_as_the_long_way(
-    first: list[Message], rest: list[str | list[Message]], from_wire: bool
+    first: list[Message], rest: list[str | list[Message]], from_wire: bool, tells_extents: bool
 ) -> None:
     """Rounds that repeat each other, and in between whatever else: new origins, new lives, old trials, forgeries."""
-    pair, now = Pair(from_wire=from_wire), first
+    pair, now = Pair(from_wire=from_wire, tells_extents=tells_extents), first
     pair.hear(batch_of(SAMPLE, now))
     for step in rest:
         now = [later(message) for message in now] if isinstance(step, str) else step
@@ -137,6 +147,30 @@ def test_a_round_that_was_partly_heard_already_takes_the_long_way() -> None:
     pair.hear(samples(sample(1, 4, reward=5), sample(2, 4, reward=5)))
     pair.hear(samples(sample(1, 5, reward=5), sample(2, 5, reward=5)))
     assert pair.gossips[0].redundant["duplicate"] == 1
+
+
+def test_an_origin_that_lags_far_behind_the_others_keeps_nobody_from_the_short_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pair, confirmed = Pair(), []
+    plain = repetition.Repetition.is_confirmed_by
+    monkeypatch.setattr(
+        repetition.Repetition,
+        "is_confirmed_by",
+        lambda *arguments: confirmed.append(plain(*arguments)) or confirmed[-1],
+    )
+    for trial in range(1001, 1101):
+        pair.hear(samples(sample(1, trial, reward=5), sample(2, trial - 1000, reward=5)))
+    assert confirmed.count(True) >= 98
+    assert not pair.gossips[0].dropped
+
+
+def test_a_round_with_a_latecomer_is_not_repeated() -> None:
+    pair = Pair(window=4, tells_extents=True)
+    pair.hear(samples(sample(1, 9, 2, reward=5), sample(2, 9, 2, reward=5)))
+    for trial in (10, 11, 12):
+        pair.hear(samples(Message(1, trial - 8, 2, (trial, 5), 2), sample(2, trial, 2, reward=5)))
+        assert (SAMPLE in pair.gossips[0]._last) is (trial - 8 != 5)
 
 
 def test_a_kind_is_remembered_whatever_other_kinds_come_in_between() -> None:

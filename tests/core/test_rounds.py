@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from agentd.core.rounds import MOST_LATE_BYTES, Do, Neighbour, Rounds, Standing
+from agentd.core.rounds import Do, Neighbour, Rounds, Standing
+from agentd.core.rounds.intake import MOST_LATE_BYTES
 from agentd.wire.frame import GOODBYE, GREETING, MAX_FRAME_BYTES, Frame
 
 RUN = bytes(8)
@@ -114,3 +115,28 @@ def test_a_stranger_is_counted_when_it_comes_and_not_when_it_goes() -> None:
 
 def test_one_neighbour_may_say_as_much_of_earlier_rounds_as_a_frame_holds() -> None:
     assert MOST_LATE_BYTES == MAX_FRAME_BYTES
+
+
+def test_how_far_the_run_can_be_is_what_more_than_half_of_the_neighbours_say_or_we_do() -> None:
+    cases = {(): 5, (9,): 9, (9, 9): 9, (9, 1 << 29): 9, (3, 1 << 29): 5, (6, 7, 1 << 29): 7, (6, 7, 8, 1 << 29): 7}
+    for claimed, latest in cases.items():
+        rounds = rounds_with(*range(len(claimed)))
+        rounds.enter(5)
+        for neighbour, round_ in zip(rounds.everybody, claimed, strict=True):
+            note(neighbour, frame(0, round_=round_, flags=GREETING))
+        assert rounds.latest == latest, claimed
+
+
+def test_a_later_round_waits_for_ours_whoever_tells_of_it() -> None:
+    for standing, flags in ((Standing.LIVE, 0), (Standing.DOWN, 0), (Standing.LIVE, GOODBYE)):
+        rounds = rounds_with(2, standing=standing)
+        rounds.enter(3)
+        early = frame(1, round_=4, flags=flags)
+        rounds.hear(rounds[2], early, 100)
+        rounds.wait(0.0, 1.0)
+        rounds.settle(0.0)
+        assert rounds.take(0.0) == []
+        rounds.enter(4)
+        rounds.wait(0.0, 1.0)
+        rounds.settle(0.0)
+        assert rounds.take(0.0) == [early]

@@ -24,7 +24,7 @@ NOISED = [name for name, algorithm in ALGORITHMS.items() if algorithm.noised]
 
 
 def policy_of(algorithm: str, **changes: Any) -> Any:
-    return make_policy(algorithm, PolicySettings(arms=2, **changes), 1, SeededLaplace(1, 1), KeyedCoins(1, 1))
+    return make_policy(algorithm, PolicySettings(arms=2, **changes), 1, KeyedCoins(1, 1))
 
 
 def saved(**changes: Any) -> SavedState:
@@ -55,20 +55,97 @@ def test_an_algorithm_without_a_ledger_cannot_be_resumed() -> None:
         resume(agent, saved(), 5, SeededLaplace(1, 1))
 
 
-@pytest.mark.parametrize(
-    ("intent", "counted", "last", "arm"),
-    [
-        (None, 5, 5, None),
-        (None, 6, 6, None),
-        ((6, 1), 5, 5, 1),
-        ((6, 1), 6, 5, 1),
-    ],
-)
-def test_a_pull_under_way_is_repeated_and_a_lost_one_skipped(
-    intent: tuple[int, int] | None, counted: int, last: int, arm: int | None
+@pytest.mark.parametrize(("intent", "arm"), [(None, None), ((6, 1), 1), ((5, 1), None)])
+def test_a_pull_that_nobody_counted_is_made_with_the_arm_that_was_intended(
+    intent: tuple[int, int] | None, arm: int | None
 ) -> None:
     state = saved(intent=intent)
-    assert (state.last_trial(counted), state.next_arm(counted), state.incarnation) == (last, arm, 4)
+    assert (state.in_doubt(5), state.intended_arm, state.incarnation) == (False, arm, 4)
+    agent = Agent(1, policy_of("private-ucb"), terms=Terms(2, 1), incarnation=4)
+    resume(agent, state, 5, SeededLaplace(1, 1))
+    assert agent.decide()[:2] == (6, arm or 0)
+    assert agent.turn.possible == ()
+
+
+def played(algorithm: str, arms: list[int]) -> Any:
+    """A policy that has pulled these arms, each paying 1."""
+    policy = policy_of(algorithm, epsilon=0.5 if algorithm != "sealed" else 1.0)
+    for trial, arm in enumerate(arms, start=1):
+        observe(policy, trial, arm, UNIT, UNIT)
+    return policy
+
+
+@pytest.mark.parametrize("algorithm", NOISED)
+@pytest.mark.parametrize("intent", [(6, 1), None])
+def test_a_trial_that_was_counted_and_is_not_in_the_state_is_given_up(
+    algorithm: str, intent: tuple[int, int] | None
+) -> None:
+    policy = played(algorithm, [0, 1, 0, 1, 0])
+    state = saved(policy=policy.snapshot(), intent=intent)
+    assert state.in_doubt(6)
+    agent = Agent(
+        1, policy_of(algorithm, epsilon=0.5 if algorithm != "sealed" else 1.0), terms=Terms(2, 1), incarnation=6
+    )
+    resume(agent, state, 6, SeededLaplace(1, 1))
+    turn = agent.turn
+    concerned = [1] if intent else [0, 1]
+    if algorithm == "sealed":
+        assert [(r.arm, r.trial, r.pulls) for r in turn.possible] == [
+            (arm, 6, pulls) for arm, pulls in ((0, 4), (1, 3)) if arm in concerned
+        ]
+        assert [turn.state["open_pulls"][arm] for arm in concerned] == [0] * len(concerned)
+        assert sum(turn.state["open_pulls"]) == (3 if intent else 0)
+    else:  # what was due, from the counts before
+        assert list(turn.possible) == [r for arm in concerned if (r := policy.due(6, arm)) is not None]
+        assert turn.state == policy.snapshot()
+    assert agent.policy.ledger is not None
+    assert agent.policy.ledger.releases() == len(turn.possible)
+    with pytest.raises(RuntimeError, match="nothing may be chosen after trial 6 before it is committed"):
+        agent.choose()
+    turn.committed()
+    assert agent.choose().trial == 7
+    assert turn.outbox() == []
+
+
+def test_what_a_running_sum_may_have_released_is_what_was_due() -> None:
+    state = saved(policy=played("dp-ucb-int", [0, 1, 0, 0, 1]).snapshot(), trial=5)  # refreshed at every second pull
+    agent = Agent(1, policy_of("dp-ucb-int", epsilon=0.5), terms=Terms(2, 0), incarnation=6)
+    resume(agent, state, 6, SeededLaplace(1, 1))
+    assert [(r.arm, r.pulls) for r in agent.turn.possible] == [(0, 4)]
+
+
+def test_a_lost_round_ends_the_incarnation_and_two_lost_ones_the_state() -> None:
+    agent = Agent(1, policy_of("private-ucb"), terms=Terms(2, 1), incarnation=4)
+    with pytest.raises(ValueError, match="after a lost round incarnation 4 is over"):
+        resume(agent, saved(), 6, SeededLaplace(1, 1))
+    for counted in (4, 7):
+        with pytest.raises(ValueError, match="does not go on after"):
+            resume(agent, saved(), counted, SeededLaplace(1, 1))
+
+
+def test_under_a_new_incarnation_nothing_that_was_said_is_said_again() -> None:
+    """Its trial would not be after the incarnation; the next message tells everything anyway."""
+    said = batch_of(RELEASED, [Message(1, 5, 1, (5, 5, 9, 0, 0, 0), incarnation=4)])
+    agent = Agent(1, policy_of("private-ucb"), terms=Terms(2, 3), incarnation=5)
+    resume(agent, saved(said=said), 5, SeededLaplace(1, 1))
+    assert agent.turn.outbox() == []
+
+
+def test_sealed_tells_all_its_records_at_once_after_a_lost_round() -> None:
+    """Nobody holds those of the incarnation before; the hello comes first, and then its own arm."""
+    policy = played("sealed", [0] * 40 + [1] * 40)
+    told = [record.pulls for record in policy._own]
+    assert all(told)
+    agent = Agent(1, policy_of("sealed"), terms=Terms(2, 1), incarnation=81)
+    resume(agent, saved(policy=policy.snapshot(), trial=80), 81, SeededLaplace(1, 1))
+    agent.turn.committed()
+    bodies = []
+    for _ in range(3):
+        agent.choose()
+        turn = agent.advance(0)
+        turn.committed()
+        bodies += [message.body for batch in turn.outbox() for message in batch.messages()]
+    assert [body[:2] for body in bodies] == [(0, 0), (1, told[1]), (0, told[0])]
 
 
 @pytest.mark.parametrize(("lifetime", "said_again"), [(0, 0), (3, 1)])

@@ -6,12 +6,13 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_runs import drawn
 
 from agentd.core.grid import UNIT
 from agentd.core.message import Batch
 from agentd.core.privacy.laplace import Noise, SeededLaplace
 from agentd.core.privacy.ledger import Ledger, Release
-from agentd.core.privacy.sealing import OpenBatch, SealedBatch, Weighting, nearest
+from agentd.core.privacy.sealing import OpenBatch, SealedBatch, Weighting, nearest, share_of
 
 
 class Shift:
@@ -27,7 +28,7 @@ class Shift:
 
 
 def sealed(batch: OpenBatch, noise: Noise, arm: int, scale: int) -> SealedBatch:
-    return batch.seal(Ledger(disjoint=True), Release(arm, 1, max(batch.pulls, 1), scale), noise)
+    return batch.seal(Ledger(disjoint=True), drawn(Release(arm, 1, max(batch.pulls, 1), scale), noise))
 
 
 def test_sealing_adds_noise_once_and_leaves_an_empty_batch() -> None:
@@ -41,10 +42,8 @@ def test_sealing_adds_noise_once_and_leaves_an_empty_batch() -> None:
 
 
 def test_an_empty_batch_is_never_released() -> None:
-    noise = Shift(0)
     with pytest.raises(ValueError, match="nothing to release"):
-        sealed(OpenBatch(), noise, 0, 1)
-    assert not noise.drawn
+        sealed(OpenBatch(), Shift(0), 0, 1)
 
 
 def test_rewards_are_clamped_before_they_are_added() -> None:
@@ -80,6 +79,13 @@ def test_a_release_never_costs_more_than_epsilon(epsilon: float) -> None:
     cost = Fraction(UNIT, Weighting.of(epsilon).scale)
     assert cost <= Fraction(epsilon)
     assert float(cost) == pytest.approx(epsilon, rel=max(1e-5, 2 * epsilon / UNIT))
+
+
+@given(st.floats(1e-3, 1e3), st.integers(1, 1000))
+def test_the_rewards_of_a_person_cost_no_more_than_epsilon_together(epsilon: float, rewards: int) -> None:
+    share = share_of(epsilon, rewards)
+    assert rewards * Fraction(UNIT, Weighting.of(share).scale) <= Fraction(epsilon)
+    assert share == pytest.approx(epsilon / rewards, rel=1e-12)
 
 
 @given(st.integers(1, 10**6), st.integers(-(10**12), 10**12), st.sampled_from([0.1, 0.3, 1.0, 3.0]))

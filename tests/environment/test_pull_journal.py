@@ -10,15 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from env_clients import hello, pull
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentd.environment.pull_journal import NAME, PullJournal, replay
-from agentd.environment.run_terms import RunTerms
+from agentd.environment.run_terms import RunTerms, declared
 from agentd.environment.shared_bandit import Counted, SharedBandit
 from agentd.errors import AgentdError, ConfigurationError
 from agentd.run.arms import Arms, uniforms
-from agentd.wire.environment_messages import Pull, Reward
+from agentd.wire.environment_messages import Reward
 
 RUN = bytes.fromhex("00112233445566ff")
 ARMS = Arms.fixed((0.9, 0.5))
@@ -26,7 +27,7 @@ HEADER, RECORD = 32, 16
 
 
 def fresh_bandit(rounds: int | None = None) -> SharedBandit:
-    return SharedBandit(RunTerms(run=RUN, seed=7, arms=ARMS, rounds=rounds), lambda _connection: True)
+    return SharedBandit(RunTerms(agreed=declared(RUN, ARMS.count, None, rounds), seed=7, arms=ARMS))
 
 
 def pulls_of(agent: int, arms: list[int], first: int = 1) -> list[Counted]:
@@ -203,10 +204,12 @@ def test_a_bandit_read_back_from_any_journal_is_the_one_that_wrote_it(
     directory = tmp_path_factory.mktemp("journal")
     bandit = fresh_bandit()
     with opened(directory, begin=True) as journal:
+        for agent in {agent for batch in batches for agent, _ in batch}:
+            bandit.answer(hello(agent), 0.0)
         for batch in batches:
             for agent, arm in batch:
-                trial = bandit.seats[agent].next_trial if agent in bandit.seats else 1
-                assert isinstance(bandit.answer(b"", Pull(agent, trial, arm), 0.0), Reward)
+                trial = bandit.seats[agent].next_trial
+                assert isinstance(bandit.answer(pull(agent, trial, arm), 0.0), Reward)
             journal.append(bandit.take_fresh())
     with (directory / NAME).open("ab") as file:
         file.write(b"\x07" * torn)
@@ -215,3 +218,24 @@ def test_a_bandit_read_back_from_any_journal_is_the_one_that_wrote_it(
     assert again.rows == bandit.rows
     for mine, theirs in zip(bandit.matrix(), again.matrix(), strict=True):
         assert np.array_equal(mine, theirs)
+
+
+def test_a_journal_that_no_such_run_can_have_filled_is_not_read_into_memory(tmp_path: Path) -> None:
+    """A terabyte that takes no room on the disk that it was sent on."""
+    bandit = SharedBandit(RunTerms(agreed=declared(RUN, ARMS.count, 2, 5), seed=7, arms=ARMS))
+    with opened(tmp_path, begin=True) as journal:
+        os.truncate(tmp_path / NAME, 1 << 40)
+        with pytest.raises(ConfigurationError, match="longer than 2 agents can have made it in 5 rounds"):
+            replay(journal, bandit)
+
+
+def test_a_journal_is_its_owners_only_and_no_link(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / NAME).symlink_to(tmp_path / "precious")
+    with pytest.raises(OSError, match="symbolic links"):
+        PullJournal.open(tmp_path)
+    (tmp_path / NAME).unlink()
+    (tmp_path / NAME).touch(mode=0o644)
+    with opened(tmp_path, begin=True):
+        assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "precious").read_text() == "precious"

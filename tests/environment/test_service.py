@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import stat
 import subprocess
 import sys
@@ -18,13 +19,16 @@ import numpy as np
 import pytest
 import structlog
 import zmq
-from env_clients import ANY_PORT, PATIENCE_S, dealers, receive, send
+from env_clients import ANY_PORT, PATIENCE_S, TOKEN, dealers, hello, pull, receive, report, send
+from raw_zmtp import message, stranger
 from structlog.testing import LogCapture
 
+from agentd.core.trust.blame import Blame, Why
 from agentd.environment import request_server
 from agentd.environment import router as router_module
 from agentd.environment import service as service_module
 from agentd.environment.live_status import Speed, report_from_json, report_to_json
+from agentd.environment.lives_spent import NO_LIFE
 from agentd.environment.log_throttle import LogThrottle
 from agentd.environment.request_server import RequestServer
 from agentd.environment.router import Router
@@ -32,25 +36,24 @@ from agentd.environment.service import EnvironmentSettings, open_bandit, settle
 from agentd.environment.store import Store, read_terms, replace_file
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
 from agentd.run.arms import Arms
-from agentd.wire.codec import decode_environment, encode_environment
+from agentd.wire.codec import encode_environment
 from agentd.wire.environment_messages import (
     MAX_COUNT,
     EnvironmentMessage,
-    Hello,
     Noted,
     Ping,
     Pong,
-    Pull,
     Refusal,
     Refused,
-    Report,
     Request,
     Reward,
     Welcome,
 )
 
 SETTINGS = EnvironmentSettings(listen=ANY_PORT, arms=Arms.fixed((0.9, 0.5)), seed=7, agents=3, rounds=4)
-DONE = Report(0, 4, 10, 500, (("stale", 2), ("late", 1)), 1_500_000, True)
+DONE = report(0, 4, 10, 500, (("stale", 2), ("late", 1)), 1_500_000, True)
+KEPT = replace(DONE, token=bytes(16))
+"""What is left of it: nobody needs the token again."""
 
 
 class Bench:
@@ -68,10 +71,7 @@ class Bench:
     def ask(self, request: Request, client: int = 0) -> EnvironmentMessage:
         send(self.clients[client], request)
         self.pump()
-        while True:
-            reply = receive(self.clients[client])
-            if not isinstance(reply, Ping):  # the environment asks whether we are still there
-                return reply
+        return receive(self.clients[client])
 
     def ask_raw(self, *parts: bytes) -> EnvironmentMessage:
         self.clients[0].send_multipart(parts)
@@ -80,14 +80,19 @@ class Bench:
 
 
 @contextmanager
-def bench(settings: EnvironmentSettings = SETTINGS, clients: int = 2) -> Iterator[Bench]:
+def bench(
+    settings: EnvironmentSettings = SETTINGS, clients: int = 2, seated: tuple[int, ...] = (0, 1, 2)
+) -> Iterator[Bench]:
+    """With the first agents in their seats already."""
     capture = LogCapture()
     log = structlog.wrap_logger(None, processors=[capture])
     store = Store.open(Path(settings.run_dir)) if settings.run_dir is not None else None
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     try:
         with closing(Router(context, settings.listen)) as router, dealers(router.address, clients) as sockets:
-            bandit = open_bandit(settings, store, router.reachable, log)
+            bandit = open_bandit(settings, store, log)
+            for agent in seated:
+                bandit.answer(hello(agent, 0), 0.0)
             yield Bench(RequestServer(bandit, router, store, log), router, sockets, capture.entries)
     finally:
         if store is not None:
@@ -109,12 +114,12 @@ def content(path: Path) -> Any:
 def test_every_kind_of_request_has_its_reply() -> None:
     with bench() as b:
         assert b.ask(Ping()) == Pong()
-        welcome = b.ask(Hello(1, 0))
+        welcome = b.ask(hello(1))
         assert isinstance(welcome, Welcome)
         assert (welcome.arms, welcome.horizon, welcome.next_trial) == (2, 4, 1)
-        assert isinstance(b.ask(Pull(1, 1, 0)), Reward)
-        assert b.ask(replace(DONE, agent=1)) == Noted(4)
-        refused = b.ask(Hello(3, 0))
+        assert isinstance(b.ask(pull(1, 1, 0)), Reward)
+        assert b.ask(replace(DONE, agent=1)) == Noted(4, 0, (), 1)
+        refused = b.ask(hello(3))
         assert isinstance(refused, Refused)
         assert refused.code is Refusal.UNKNOWN_AGENT
         assert b.server.tallies.refused == {"unknown_agent": 1}
@@ -123,7 +128,7 @@ def test_every_kind_of_request_has_its_reply() -> None:
 def test_replies_come_in_the_order_of_the_requests() -> None:
     with bench() as b:
         for trial in range(1, 5):
-            send(b.clients[0], Pull(0, trial, trial % 2))
+            send(b.clients[0], pull(0, trial, trial % 2))
         b.pump(4)
         replies = [receive(b.clients[0]) for _ in range(4)]
         assert [(r.trial, r.arm) for r in replies if isinstance(r, Reward)] == [(1, 1), (2, 0), (3, 1), (4, 0)]
@@ -161,60 +166,16 @@ def test_far_too_long_a_message_costs_the_sender_its_connection_and_nobody_else(
         assert not b.server.tallies.malformed
 
 
-def test_a_second_agent_of_the_same_id_is_refused_until_the_first_is_gone() -> None:
-    with bench() as b:
-        assert isinstance(b.ask(Hello(2, 0), client=0), Welcome)
-        for request in (Hello(2, 1), Pull(2, 1, 0), replace(DONE, agent=2)):
-            refused = b.ask(request, client=1)
-            assert isinstance(refused, Refused)
-            assert refused.code is Refusal.DUPLICATE_AGENT
-            assert "already connected" in refused.text
-        assert isinstance(b.ask(Pull(2, 1, 0), client=0), Reward)
-        b.clients[0].close(linger=0)
-        while isinstance(b.ask(Hello(2, 1), client=1), Refused):  # until the goodbye of the connection has arrived
-            pass
-        assert isinstance(b.ask(Pull(2, 2, 0), client=1), Reward)
-
-
-def test_the_first_agent_is_not_drowned_in_probes_by_a_second() -> None:
-    with bench() as b:
-        b.ask(Hello(2, 0), client=0)
-        for _ in range(50):
-            b.ask(Hello(2, 1), client=1)
-        assert isinstance(b.ask(Ping(), client=0), Pong)  # ask() passes over the pings before it
-        probes = 0
-        while b.clients[0].poll(0):
-            probes += isinstance(decode_environment(b.clients[0].recv()), Ping)
-        assert probes == 0
-        assert len(b.router._probed_s) == 1
-
-
-def test_the_memory_of_probes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(router_module, "_PROBES_LIMIT", 1)
-    with bench(clients=2) as b:
-        for client in (0, 1):
-            b.ask(Hello(client, 0), client=client)
-        first, second = b.server.bandit.seats[0].connection, b.server.bandit.seats[1].connection
-        assert first is not None
-        assert second is not None
-        assert b.router.reachable(first)
-        assert b.router.reachable(second)
-        assert list(b.router._probed_s) == [second]
-
-
-def test_a_peer_that_does_not_read_counts_as_reachable_and_its_replies_are_dropped_and_counted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_peer_that_does_not_read_loses_replies_and_these_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(router_module._OPTIONS, zmq.SNDHWM, 10)
     with bench() as b:
-        b.ask(Hello(0, 0))
-        connection = b.server.bandit.seats[0].connection
-        assert connection is not None
+        send(b.clients[0], Ping())
+        assert b.router.socket.poll(1000 * PATIENCE_S)
+        [[connection, _]] = b.router.waiting()
         asked = 0
         while not b.server.tallies.unanswerable:  # until the buffers on the way are full
             while b.router.send(connection, bytes(1 << 14)):
                 pass
-            assert b.router.reachable(connection)
             send(b.clients[0], Ping())
             b.pump()
             asked += 1
@@ -229,7 +190,6 @@ def test_the_reply_to_a_peer_that_is_gone_is_dropped_and_counted(monkeypatch: py
         send(b.clients[0], Ping())
         b.pump()
         assert b.server.tallies.unanswerable == 1
-        assert not b.router.reachable(b"nobody")
 
 
 def test_requests_beyond_one_batch_wait_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +219,7 @@ def test_an_occupied_address_is_refused_with_what_to_do() -> None:
     with bench() as b, pytest.raises(ConfigurationError) as fault, bench(replace(SETTINGS, listen=b.router.address)):
         pass
     assert str(fault.value) == (
-        f"cannot listen on {b.router.address}: address already in use; choose another with --listen"
+        f"cannot listen on {b.router.address}: address already in use; choose another address with --listen"
     )
     assert fault.value.exit_code == 78
 
@@ -314,7 +274,49 @@ print(len(router.waiting()))
 def test_a_peer_that_floods_the_socket_and_dies_does_not_take_the_service_with_it() -> None:
     done = subprocess.run([sys.executable, "-c", FLOOD], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == router_module.BATCH_LIMIT
+    assert int(done.stdout) >= router_module._OPTIONS[zmq.RCVHWM]
+
+
+def test_what_follows_the_first_part_of_a_request_is_passed_over_some_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(router_module, "PARTS_AT_ONCE", 10)
+    with bench() as b:
+        b.clients[0].send_multipart([b"first", *[b""] * 35])
+        send(b.clients[0], Ping())
+        assert b.router.socket.poll(1000 * PATIENCE_S)
+        seen = [b.router.waiting() for _ in range(4)]
+        assert [len(messages) for messages in seen] == [1, 0, 0, 1], "after ten parts something else gets a turn"
+        assert seen[0][0][1:] == [b"first", b""]
+        assert seen[3][0][1:] == [encode_environment(Ping())]
+
+
+@pytest.mark.parametrize("rudely", [False, True])
+def test_who_leaves_in_the_middle_of_its_message_takes_nobody_along(
+    rudely: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(router_module, "PARTS_AT_ONCE", 10)
+    with bench() as b:
+        port = int(b.router.address.rpartition(":")[2])
+        leaving = stranger("127.0.0.1", port, "DEALER")
+        leaving.sendall(message(b"first", *[b""] * 1000))
+        assert b.router.socket.poll(1000 * PATIENCE_S)
+        assert len(b.router.waiting()) == 1
+        if rudely:
+            leaving.sendall(b"\xff" * 100)
+        leaving.close()
+        send(b.clients[0], Ping())
+        while not (messages := b.router.waiting()):
+            pass
+        assert [parts[1] for parts in messages] == [encode_environment(Ping())]
+
+
+def test_a_request_of_several_parts_is_refused_and_counted_once() -> None:
+    with bench() as b:
+        refused = b.ask_raw(encode_environment(Ping()), *[b""] * 1000)
+        assert isinstance(refused, Refused)
+        assert b.server.tallies.malformed == {"shape": 1}
+        assert b.ask(Ping()) == Pong()
 
 
 # --- what is logged
@@ -324,7 +326,7 @@ def test_refusals_are_logged_once_per_second_and_reason() -> None:
     with bench() as b:
         for _ in range(20):
             b.ask_raw(b"\xc1")
-            b.ask(Pull(0, 3, 0))
+            b.ask(pull(0, 3, 0))
         refusals = [entry for entry in b.log if entry["event"] == "refused"]
         assert {entry["reason"] for entry in refusals} == {"malformed not-msgpack", "trial_out_of_order"}
         assert len(refusals) < 20
@@ -342,10 +344,10 @@ def test_what_was_left_unsaid_is_counted() -> None:
 
 def test_a_hello_is_logged_with_what_comes_next() -> None:
     with bench() as b:
-        b.ask(Pull(1, 1, 0))
-        b.ask(Hello(1, 5))
+        b.ask(pull(1, 1, 0))
+        b.ask(hello(1))
         hellos = [entry for entry in b.log if entry["event"] == "hello"]
-        assert [(e["agent"], e["incarnation"], e["next_trial"]) for e in hellos] == [(1, 5, 2)]
+        assert [(e["agent"], e["incarnation"], e["next_trial"]) for e in hellos] == [(1, 1, 2)]
 
 
 # --- settings and terms
@@ -372,6 +374,7 @@ def test_what_the_settings_leave_open_is_taken_from_the_stored_terms() -> None:
     [
         ({"agents": 4}, "its agents are 3, not 4"),
         ({"rounds": 5}, "its rounds are 4, not 5"),
+        ({"max_outstanding": 2}, "its trials outstanding are at most 1, not 2"),
         ({"seed": 8}, "its seed is another"),
         ({"arms": Arms.fixed((0.9, 0.4))}, "its 2 bernoulli arms are others"),
         ({"run": b"abcdefgh"}, "its run is 00112233445566ff, not 6162636465666768"),
@@ -420,37 +423,90 @@ def test_a_pull_is_on_disk_before_its_reply_leaves(tmp_path: Path, monkeypatch: 
             return really_send(connection, data)
 
         monkeypatch.setattr(b.router, "send", watched)
-        b.ask(Pull(0, 1, 0))
-        b.ask(Pull(0, 2, 0))
-        b.ask(Pull(0, 2, 0))
+        b.ask(pull(0, 1, 0))
+        b.ask(pull(0, 2, 0))
+        b.ask(pull(0, 2, 0))
         assert sizes == [32 + 16, 32 + 32, 32 + 32]
+
+
+def test_a_run_in_which_somebody_was_welcome_is_not_young_again_after_a_restart(tmp_path: Path) -> None:
+    """Else who joins then, on free clocks, would take all that the others say for the future."""
+    settings = in_directory(tmp_path)
+    with bench(settings, seated=()) as before:
+        before.ask(hello(0))
+    with bench(settings, seated=()) as after:
+        assert not after.server.bandit.pulls
+        assert after.server.bandit.began_s is not None
 
 
 def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
     with bench(in_directory(tmp_path)) as b:
         run = b.server.bandit.terms.run
-        first = b.ask(Pull(0, 1, 1))
-        b.ask(DONE)
+        b.ask(pull(0, 1, 1))
+        second = b.ask(pull(0, 2, 1))
+        b.ask(replace(DONE, trial=1, round=3))
     with bench(in_directory(tmp_path, agents=None, rounds=None)) as b:
-        welcome = b.ask(Hello(0, 1))
+        welcome = b.ask(hello(0, 0))
         assert isinstance(welcome, Welcome)
-        assert (welcome.run, welcome.horizon, welcome.next_trial) == (run, 4, 2)
-        assert b.ask(Pull(0, 1, 1)) == first
-        assert b.server.bandit.seats[0].report == DONE
-        assert b.server.bandit.pulls == 1
+        assert (welcome.run, welcome.horizon, welcome.next_trial) == (run, 4, 3)
+        assert b.ask(pull(0, 2, 1)) == second
+        assert b.server.bandit.seats[0].report == replace(KEPT, trial=1, round=3)
+        assert b.server.bandit.seats[0].reached == 4, "two trials, and two rounds that it said to have missed"
+        assert b.server.bandit.pulls == 2
         resumed = next(entry for entry in b.log if entry["event"] == "resumed")
-        assert (resumed["pulls"], resumed["torn_bytes"]) == (1, 0)
+        assert (resumed["pulls"], resumed["torn_bytes"]) == (2, 0)
+
+
+def test_what_a_report_said_to_be_committed_is_not_answered_again_after_a_restart(tmp_path: Path) -> None:
+    with bench(in_directory(tmp_path)) as b:
+        b.ask(pull(0, 1, 1))
+        b.ask(DONE)
+    with bench(in_directory(tmp_path)) as b:
+        refused = b.ask(pull(0, 1, 1))
+        assert isinstance(refused, Refused)
+        assert refused.code is Refusal.TRIAL_OUT_OF_ORDER
+
+
+def test_pulls_of_an_agent_whose_seat_nobody_took_are_damage(tmp_path: Path) -> None:
+    with bench(in_directory(tmp_path)) as b:
+        b.ask(pull(0, 1, 1))
+    seats = tmp_path / "seats.journal"
+    os.truncate(seats, 32)
+    with (
+        pytest.raises(ConfigurationError, match="agent 0 has pulled, and who took its seat is missing"),
+        bench(in_directory(tmp_path)),
+    ):
+        pass
+
+
+def test_a_run_from_before_there_were_seats_answers_nothing_again(tmp_path: Path) -> None:
+    with bench(in_directory(tmp_path)) as b:
+        b.ask(pull(0, 1, 1))
+        run = b.server.bandit.terms.run
+    (tmp_path / "seats.journal").unlink()
+    place = tmp_path / "environment.json"
+    stored = content(place)
+    old = {name: stored[name] for name in ("run", "seed", "arms")} | {"format": 1, "agents": 2, "rounds": 4}
+    place.write_text(json.dumps(old))
+    with bench(in_directory(tmp_path, agents=None, rounds=None)) as b:
+        welcome = b.ask(hello(0, 0))
+        assert isinstance(welcome, Welcome)
+        assert (welcome.run, welcome.next_trial) == (run, 2)
+        refused = b.ask(pull(0, 1, 1))
+        assert isinstance(refused, Refused)
+        assert refused.code is Refusal.TRIAL_OUT_OF_ORDER
 
 
 def test_an_agent_hears_that_its_last_report_was_noted_only_when_it_is_on_disk(tmp_path: Path) -> None:
     with bench(in_directory(tmp_path)) as b:
         b.ask(replace(DONE, done=False))
         assert not (tmp_path / "reports.json").exists()
-        assert b.ask(DONE) == Noted(4)
-        assert content(tmp_path / "reports.json") == {"reports": [report_to_json(DONE)]}
+        assert b.ask(DONE) == Noted(4, 0)
+        assert content(tmp_path / "reports.json") == {"reports": [report_to_json(DONE) | NO_LIFE.to_json(0)]}
         (tmp_path / "reports.json").unlink()
         b.ask(DONE)
-        assert not (tmp_path / "reports.json").exists(), "the same report again is not written again"
+        b.ask(replace(DONE, messages=11))
+        assert not (tmp_path / "reports.json").exists(), "that it is done is written once; the rest can wait"
 
 
 def test_the_terms_are_written_once_and_only_for_their_owner(tmp_path: Path) -> None:
@@ -507,7 +563,8 @@ def test_damaged_reports_are_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_a_report_survives_the_way_through_json_and_one_that_breaks_the_protocol_does_not() -> None:
-    assert report_from_json(report_to_json(DONE)) == DONE
+    assert report_from_json(report_to_json(DONE)) == KEPT
+    assert TOKEN.hex() not in json.dumps(report_to_json(DONE))
     with pytest.raises(ValueError, match="breaks the protocol"):
         report_from_json(report_to_json(DONE) | {"trial": -1})
 
@@ -518,10 +575,11 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 
 def test_status_tells_how_every_agent_is_doing(tmp_path: Path) -> None:
-    with bench(in_directory(tmp_path)) as b:
-        b.ask(Pull(0, 1, 1))
+    with bench(in_directory(tmp_path), seated=(0, 1)) as b:
+        b.ask(pull(0, 1, 1))
         b.ask(DONE)
-        b.ask(replace(DONE, agent=1, epsilon_micro=MAX_COUNT, done=False), client=1)
+        blames = (Blame(0, Why.SLOW, 7), Blame(2, Why.WRONG, 1), Blame(9, Why.FLOOD, 1), Blame(1, Why.FLOOD, 1))
+        b.ask(replace(DONE, agent=1, epsilon_micro=MAX_COUNT, done=False, round=7, blames=blames), client=1)
         b.ask_raw(b"\xc1")
         b.server.finish()
     status = content(tmp_path / "status.json")
@@ -529,10 +587,12 @@ def test_status_tells_how_every_agent_is_doing(tmp_path: Path) -> None:
     assert first.pop("last_seen_s_ago") >= 0.0
     assert first == {
         "id": 0, "trial": 1, "regret": pytest.approx(0.4), "messages": 10, "bytes": 500, "dropped": 3,
-        "epsilon": 1.5, "done": True,
+        "epsilon": 1.5, "done": True, "round": 1, "blamed": {"slow": [1]},
     }  # fmt: skip
     assert (second["epsilon"], second["done"]) == (None, False)
     assert (third["trial"], third["last_seen_s_ago"]) == (0, None)
+    assert (second["trial"], second["round"], second["blamed"]) == (0, 3, {}), "it is three rounds ahead of its trials"
+    assert third["blamed"] == {"wrong": [1]}
     assert status["group_regret"] == pytest.approx(0.4)
     assert (status["pulls"], status["rounds"], status["done"]) == (1, 4, False)
     assert status["malformed"] == {"not-msgpack": 1}
@@ -552,11 +612,11 @@ def test_status_is_written_again_when_something_changed_and_a_second_has_passed(
         now[0] += 5.0
         b.server._write_status_if_due()
         assert not path.exists(), "nothing changed"
-        b.ask(Pull(0, 1, 1))
+        b.ask(pull(0, 1, 1))
         b.server._write_status_if_due()
         assert content(path)["pulls_per_s"] == 0.2
         path.unlink()
-        b.ask(Pull(0, 2, 1))
+        b.ask(pull(0, 2, 1))
         now[0] += 0.9
         b.server._write_status_if_due()
         assert not path.exists(), "too soon"
@@ -575,7 +635,7 @@ def test_speed_is_measured_between_two_looks() -> None:
 def test_at_the_end_everything_is_in_the_directory(tmp_path: Path) -> None:
     (tmp_path / "faults.jsonl").write_text('{"round": 2, "what": "agent 1 killed"}\nnonsense\n')
     with bench(in_directory(tmp_path)) as b:
-        rewards = [b.ask(Pull(2, trial, trial % 2)) for trial in (1, 2)]
+        rewards = [b.ask(pull(2, trial, trial % 2)) for trial in (1, 2)]
         b.ask(DONE)
         ending = b.server.finish()
     with np.load(tmp_path / "pulls.npz") as pulls:
@@ -592,7 +652,7 @@ def test_at_the_end_everything_is_in_the_directory(tmp_path: Path) -> None:
 
 def test_requests_that_arrived_before_the_end_are_still_answered(tmp_path: Path) -> None:
     with bench(in_directory(tmp_path)) as b:
-        send(b.clients[0], Pull(0, 1, 0))
+        send(b.clients[0], pull(0, 1, 0))
         assert b.router.socket.poll(1000 * PATIENCE_S)
         b.server.finish()
         assert isinstance(receive(b.clients[0]), Reward)
@@ -600,7 +660,7 @@ def test_requests_that_arrived_before_the_end_are_still_answered(tmp_path: Path)
 
 
 def test_a_run_that_nobody_joined_ends_as_well(tmp_path: Path) -> None:
-    with bench(in_directory(tmp_path, agents=None, rounds=None)) as b:
+    with bench(in_directory(tmp_path, agents=None, rounds=None), seated=()) as b:
         assert b.server.finish().status.agents == ()
     assert (tmp_path / "regret.svg").exists()
 

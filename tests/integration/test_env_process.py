@@ -10,19 +10,31 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zmq
-from env_clients import PATIENCE_S, Served, ask, dealers, environment_process, log_events, send, serving
+from env_clients import (
+    PATIENCE_S,
+    Served,
+    ask,
+    dealers,
+    environment_process,
+    hello,
+    log_events,
+    pull,
+    report,
+    send,
+    serving,
+)
 from evidence import until
 from loopback import free_address
 
 from agentd.run.arms import Arms, uniforms
 from agentd.wire.codec import decode_environment, encode_environment
-from agentd.wire.environment_messages import Hello, Noted, Ping, Pong, Pull, Refused, Report, Reward, Welcome
+from agentd.wire.environment_messages import Noted, Ping, Pong, Refused, Reward, Welcome
 
 pytestmark = pytest.mark.system
 
 ARMS = Arms.fixed((0.9, 0.5, 0.3), "beta")
 ARM_FLAGS = ("--arms", "0.9,0.5,0.3", "--reward", "beta", "--seed", "7")
-AGENTS, ROUNDS = 3, 120
+AGENTS, ROUNDS, OUTSTANDING = 3, 120, 8
 
 
 def chosen_arm(agent: int, trial: int) -> int:
@@ -30,7 +42,13 @@ def chosen_arm(agent: int, trial: int) -> int:
 
 
 def flags_for(directory: Path, *more: str) -> tuple[str, ...]:
-    return (*ARM_FLAGS, "--agents", str(AGENTS), "--rounds", str(ROUNDS), "--run-dir", str(directory), *more)
+    many = ("--agents", str(AGENTS), "--rounds", str(ROUNDS), "--max-outstanding", str(OUTSTANDING))
+    return (*ARM_FLAGS, *many, "--run-dir", str(directory), *more)
+
+
+def take_seats(sockets: list[zmq.Socket[bytes]]) -> None:
+    for agent, socket in enumerate(sockets):
+        assert isinstance(ask(socket, hello(agent)), Welcome)
 
 
 class StubbornAgents:
@@ -47,8 +65,8 @@ class StubbornAgents:
     def ask(self) -> None:
         for agent, socket in enumerate(self.sockets):
             first = self.next_trial(agent)
-            for trial in range(first, min(first + 8, ROUNDS + 1)):
-                send(socket, Pull(agent, trial, chosen_arm(agent, trial)))
+            for trial in range(first, min(first + OUTSTANDING, ROUNDS + 1)):
+                send(socket, pull(agent, trial, chosen_arm(agent, trial), committed=first - 1))
 
     def listen(self, seconds: float) -> None:
         """Take rewards until none has come for so long."""
@@ -65,7 +83,7 @@ class StubbornAgents:
             self.answers += 1
             assert self.rewards[agent].setdefault(reply.trial, reply.reward) == reply.reward
         else:  # an old trial answered late makes the next question come too early, nothing else can go wrong
-            assert isinstance(reply, Refused | Ping), reply
+            assert isinstance(reply, Refused), reply
 
     def pull_until(self, trial: int) -> None:
         until(lambda: self.have_pulled(trial) or self.try_again())
@@ -86,6 +104,7 @@ def read_pulls(directory: Path) -> tuple[np.ndarray, np.ndarray]:
 def test_killed_again_and_again_in_mid_run_it_forgets_nothing_and_counts_nothing_twice(tmp_path: Path) -> None:
     address = free_address()  # nobody else takes it while nobody listens
     with serving(*flags_for(tmp_path), listen=address) as first, dealers(address, AGENTS) as sockets:
+        take_seats(sockets)
         agents = StubbornAgents(sockets)
         agents.pull_until(20)
         agents.ask()  # requests and replies are under way
@@ -112,7 +131,7 @@ def test_killed_again_and_again_in_mid_run_it_forgets_nothing_and_counts_nothing
 
 def test_ten_thousand_messages_of_garbage_are_all_answered_and_counted(tmp_path: Path) -> None:
     chance = np.random.Generator(np.random.Philox(11))
-    sample = encode_environment(Report(0, 1, 2, 3, (("stale", 4),), 5, False))
+    sample = encode_environment(report(0, 1, 2, 3, (("stale", 4),), 5, False))
     refused = 0
     with serving(*flags_for(tmp_path)) as served:
         with dealers(served.address) as [socket]:
@@ -135,13 +154,13 @@ def test_ten_thousand_messages_of_garbage_are_all_answered_and_counted(tmp_path:
 
 def test_sigterm_writes_everything_and_exits_with_0(tmp_path: Path) -> None:
     with serving(*flags_for(tmp_path)) as served, dealers(served.address) as [socket]:
-        assert isinstance(ask(socket, Hello(0, 0)), Welcome)
-        assert isinstance(ask(socket, Pull(0, 1, 1)), Reward)
+        assert isinstance(ask(socket, hello(0)), Welcome)
+        assert isinstance(ask(socket, pull(0, 1, 1)), Reward)
         assert served.end(signal.SIGTERM) == 0
     written = {path.name for path in tmp_path.iterdir()}
     assert written == {
         "environment.json", "logs", "manifest.json", "pulls.journal", "pulls.npz", "regret.csv", "regret.svg",
-        "reports.json", "status.json", "summary.json",
+        "reports.json", "seats.journal", "status.json", "summary.json",
     }  # fmt: skip
     assert log_events(tmp_path / "logs" / "environment.jsonl") == ["listening", "hello", "ending", "ended"]
     arm, _ = read_pulls(tmp_path)
@@ -168,8 +187,9 @@ def test_a_second_sigterm_ends_it_at_once(tmp_path: Path) -> None:
 
 
 def report_done(served: Served, sockets: list[zmq.Socket[bytes]]) -> None:
+    take_seats(sockets)
     for agent, socket in enumerate(sockets):
-        assert ask(socket, Report(agent, 1, 2, 3, (), 4, True)) == Noted(1)
+        assert ask(socket, report(agent, 1, 2, 3, (), 4, True)) == Noted(1, 0)
 
 
 def test_told_to_it_ends_by_itself_when_every_agent_is_done(tmp_path: Path) -> None:
@@ -197,19 +217,21 @@ def test_ending_by_itself_it_is_not_kept_from_it_by_a_sigterm(tmp_path: Path, ga
 def test_status_is_kept_while_it_runs(tmp_path: Path) -> None:
     with serving(*flags_for(tmp_path)) as served, dealers(served.address) as [socket]:
         assert json.loads((tmp_path / "status.json").read_text())["address"] == served.address
-        ask(socket, Pull(1, 1, 0))
+        ask(socket, hello(1))
+        ask(socket, pull(1, 1, 0))
         until(lambda: json.loads((tmp_path / "status.json").read_text())["pulls"] == 1)
 
 
 def test_a_second_service_in_the_same_directory_is_refused_and_the_first_unharmed(tmp_path: Path) -> None:
     with serving(*flags_for(tmp_path)) as served, dealers(served.address) as [socket]:
+        ask(socket, hello(0))
         with environment_process(*flags_for(tmp_path)) as second:
             _, complaint = second.communicate(timeout=PATIENCE_S)
         assert second.returncode == 78
         assert complaint == (
             f"error: another environment service is using {tmp_path}; stop it or name another --run-dir\n"
         )
-        assert isinstance(ask(socket, Pull(0, 1, 0)), Reward)
+        assert isinstance(ask(socket, pull(0, 1, 0)), Reward)
 
 
 def test_an_occupied_port_is_refused_and_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -218,7 +240,7 @@ def test_an_occupied_port_is_refused_and_leaves_nothing_behind(tmp_path: Path) -
             _, complaint = second.communicate(timeout=PATIENCE_S)
         assert second.returncode == 78
         assert complaint == (
-            f"error: cannot listen on {served.address}: address already in use; choose another with --listen\n"
+            f"error: cannot listen on {served.address}: address already in use; choose another address with --listen\n"
         )
         assert not (tmp_path / "environment.json").exists()
 
@@ -226,10 +248,11 @@ def test_an_occupied_port_is_refused_and_leaves_nothing_behind(tmp_path: Path) -
 def test_the_same_command_without_a_seed_takes_up_the_run_that_it_began(tmp_path: Path) -> None:
     flags = ("--random-arms", "4", "--run-dir", str(tmp_path))
     with serving(*flags) as served, dealers(served.address) as [socket]:
-        run, reward = served.ready["run"], ask(socket, Pull(0, 1, 3))
+        ask(socket, hello(0))
+        run, reward = served.ready["run"], ask(socket, pull(0, 1, 3))
         served.end(signal.SIGKILL)
     with serving(*flags) as served, dealers(served.address) as [socket]:
         assert served.ready["run"] == run
-        assert ask(socket, Pull(0, 1, 3)) == reward
+        assert ask(socket, pull(0, 1, 3)) == reward
         assert served.end(signal.SIGINT) == 0
     assert json.loads((tmp_path / "manifest.json").read_text())["seed"] is None

@@ -16,7 +16,6 @@ from agentd.core.agent import Agent
 from agentd.core.grid import UNIT
 from agentd.core.message import Message
 from agentd.core.policy import PolicySettings, make_policy
-from agentd.core.privacy.laplace import SeededLaplace
 from agentd.core.terms import Terms
 from agentd.run.arms import Arms
 
@@ -34,8 +33,8 @@ def test_the_client_is_short_and_knows_nothing_of_ours() -> None:
 
 def imagined(environment: StandIn, praised: int | None) -> list[int]:
     """The arms of an agent, without any wire, that is told each round that one arm always pays, or told nothing."""
-    policy = make_policy("coop-ucb", PolicySettings(arms=3), 1, SeededLaplace(0, 1))
-    agent, arms = Agent(1, policy, terms=Terms(3, 2)), []
+    policy = make_policy("coop-ucb", PolicySettings(arms=3), 1)
+    agent, arms = Agent(1, policy, terms=Terms(3, 1)), []
     for trial in range(1, ROUNDS + 1):
         arms.append(agent.choose().arm)
         agent.advance(environment.reward(1, trial, arms[-1])).committed()
@@ -51,7 +50,7 @@ def test_an_agent_acts_on_what_the_client_tells_exactly_as_if_a_neighbour_of_our
     with StandIn(free_address(), arms=Arms.fixed((0.5, 0.5, 0.2)), horizon=ROUNDS) as environment:
         client = subprocess.Popen([sys.executable, str(CLIENT), other, own, str(praised), "3"])
         try:
-            flags = {"algorithm": "coop-ucb", "log_file": log_file, "round_timeout": LONG_S}
+            flags = {"algorithm": "coop-ucb", "gamma": 1, "log_file": log_file, "round_timeout": LONG_S}
             with Process(*agent_arguments(1, own, environment.address, {2: other}, **flags)) as agent:
                 assert agent.wait() == 0, agent.errors
             assert client.wait(LONG_S) == 0

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +22,7 @@ from small_runs import line, sample, samples, sparse, spec
 from structlog.typing import FilteringBoundLogger
 
 from agentd.run.spec import RunSpec
+from agentd.shell.doors.door import Door
 from agentd.shell.drive import Reporter, drive_lockstep
 from agentd.shell.link import Link
 from agentd.shell.transport import ZmqTransport
@@ -38,7 +39,8 @@ class Dealt:
         self._source.seed = run.seed
         self.arm = np.full((run.network.agents, run.rounds), 99)
 
-    async def pull(self, agent: int, trial: int, arm: int) -> int:
+    async def pull(self, agent: int, trial: int, arm: int, sent: Callable[[], None]) -> int:
+        sent()
         self.arm[agent, trial - 1] = arm
         return self._source.reward(agent, trial, arm)
 
@@ -50,7 +52,7 @@ def places_of(run: RunSpec, addresses: Addresses) -> dict[int, str]:
 
 def link_of(context: Context, run: RunSpec, own: int, places: dict[int, str], log: FilteringBoundLogger) -> Link:
     peers = {peer: places[peer] for peer in run.network.neighbours[own]}
-    return Link(ZmqTransport(context, own=own, listen=places[own], peers=peers), own=own, log=log)
+    return Link(ZmqTransport(context, own=own, door=Door(places[own]), peers=peers), own=own, log=log)
 
 
 async def play(link: Link, run: RunSpec, own: int, dealt: Dealt, *, round_timeout_s: float) -> None:
@@ -58,7 +60,7 @@ async def play(link: Link, run: RunSpec, own: int, dealt: Dealt, *, round_timeou
     link.introduce(run=RUN, arms=3, incarnation=0, round_=0)
     stop = asyncio.Event()
     try:
-        await link.wait_until_ready(LONG_S, stop, all_needed=True)
+        await link.wait_until_ready(LONG_S, stop, some_needed=True)
         await drive_lockstep(
             make_agent(run, own),
             link,
@@ -98,10 +100,10 @@ def test_six_agents_on_real_sockets_pull_the_same_arms_as_in_memory(
 class Mortal(Dealt):
     """Arms that are the end of agent 0, before it has said a word about its tenth pull."""
 
-    async def pull(self, agent: int, trial: int, arm: int) -> int:
+    async def pull(self, agent: int, trial: int, arm: int, sent: Callable[[], None]) -> int:
         if (agent, trial) == (0, 10):
             raise EOFError
-        return await super().pull(agent, trial, arm)
+        return await super().pull(agent, trial, arm, sent)
 
 
 def test_one_agent_that_disappears_is_missed_by_its_neighbours_and_nobody_else_is_by_anybody(
@@ -197,7 +199,7 @@ async def test_a_frame_that_is_far_too_long_ends_the_connection_and_the_link_rec
     make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event, monkeypatch: pytest.MonkeyPatch, log_file: Path
 ) -> None:
     """libzmq drops the connection without a word and does not come back by itself."""
-    monkeypatch.setattr("agentd.core.rounds.RECONNECT_EVERY_S", 0.1)
+    monkeypatch.setattr("agentd.core.rounds.contacts.RECONNECT_EVERY_S", 0.1)
     link, peer = make_link(1, (2,)), make_peer(2, 1)
     await ready(link, peer)
     peer.say(FRAME_TOPIC + bytes(MAX_FRAME_BYTES + LONGEST_TOPIC))

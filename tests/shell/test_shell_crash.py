@@ -12,13 +12,14 @@ import pytest
 
 FEW = 2
 MANY = 100
-EDGES = 9
+EDGES = 10
+LOSING = 4
+"""Edges between the pull and the end of the commit."""
 NEVER = (
     "releases noised twice",
     "trial numbers reused",
     "trials pulled with two arms",
     "ledger below what was sent",
-    "new incarnations",
     "other deaths",
 )
 
@@ -45,7 +46,10 @@ def test_whenever_an_agent_dies_nothing_is_noised_twice(algorithm: str, times: i
     found = deaths(times, "--algorithm", algorithm)
     assert found["deaths"] == times * EDGES
     assert {name: found[name] for name in NEVER} == dict.fromkeys(NEVER, 0)
-    assert found["draws"] > found["releases"] >= found["releases sent"] > 0  # some draws died unseen
+    assert found["rounds lost"] == times * LOSING
+    made = found["releases"] - found["possible releases"]
+    assert found["draws"] > made >= found["releases sent"] > 0  # some draws died unseen
+    assert found["releases"] >= found["draws"]  # and all were charged
 
 
 @pytest.mark.system

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,15 +12,20 @@ from agentd_processes import EnvironmentProcess, Process, agent_arguments
 from evidence import until
 from loopback import LONG_S, RUN, Peer, StandIn, events, free_address
 from loopback_fixtures import Context, MakeLink
+from structlog.typing import FilteringBoundLogger
 
 from agentd.core.grid import UNIT
 from agentd.core.lies import Attack
 from agentd.core.privacy.laplace import ExactLaplace, SeededLaplace
+from agentd.core.privacy.ledger import Release
+from agentd.core.terms import Terms
+from agentd.environment.live_status import epsilon_of
 from agentd.settings import AgentSettings
 from agentd.shell.daemon import _report, agent_of
+from agentd.shell.environment_client import EnvironmentClient
 from agentd.shell.noise import noise_of
 from agentd.wire.codec import encode_environment
-from agentd.wire.environment_messages import EnvironmentMessage, Pull, Refusal, Refused, Report, Welcome
+from agentd.wire.environment_messages import MAX_COUNT, EnvironmentMessage, Pull, Refusal, Refused, Report, Welcome
 
 
 def settings(**changes: object) -> AgentSettings:
@@ -27,8 +33,8 @@ def settings(**changes: object) -> AgentSettings:
     return AgentSettings(**(usual | changes))  # type: ignore[arg-type]
 
 
-def welcome(next_trial: int = 1, arms: int = 4) -> Welcome:
-    return Welcome(RUN, arms, 0.0, 1.0, 0, next_trial)
+def welcome(next_trial: int = 1, arms: int = 4, incarnation: int = 0) -> Welcome:
+    return Welcome(Terms(arms, None, run=RUN), 0.0, 1.0, next_trial, incarnation, 0)
 
 
 class TestAssembly:
@@ -36,13 +42,9 @@ class TestAssembly:
         agent = agent_of(settings(gamma=5), welcome())
         assert (agent.own, agent.trial, agent.incarnation, agent.lifetime) == (3, 0, 0, 5)
 
-    def test_an_agent_without_its_state_goes_on_under_an_incarnation_that_never_repeats(self) -> None:
-        """The trials it has lost: the number grows with every return, and needs no memory."""
-        lives = [agent_of(settings(), welcome(next_trial)) for next_trial in (1, 41, 97)]
-        assert [(agent.trial, agent.incarnation) for agent in lives] == [(0, 0), (40, 40), (96, 96)]
-
-    def test_an_incarnation_that_is_given_is_kept(self) -> None:
-        assert agent_of(settings(incarnation=2), welcome(41)).incarnation == 2
+    def test_it_goes_on_under_the_incarnation_that_the_environment_gave(self) -> None:
+        lives = [agent_of(settings(), welcome(trial, incarnation=life)) for trial, life in ((1, 0), (41, 40), (97, 40))]
+        assert [(agent.trial, agent.incarnation) for agent in lives] == [(0, 0), (40, 40), (96, 40)]
 
     def test_it_has_as_many_arms_as_the_environment_says(self) -> None:
         agent = agent_of(settings(algorithm="coop-ucb"), welcome(arms=7))
@@ -79,20 +81,46 @@ class TestAssembly:
         assert told(lies=True) == [UNIT] * 4
 
 
+@pytest.fixture
+def client(context: Context, log: FilteringBoundLogger, stop: asyncio.Event) -> Iterator[EnvironmentClient]:
+    made = EnvironmentClient(context, free_address(), log, stop)
+    yield made
+    made.close()
+
+
 class TestReport:
-    def test_it_carries_the_counters_of_agent_and_link(self, make_link: MakeLink) -> None:
+    def test_it_carries_the_counters_of_agent_and_link(self, make_link: MakeLink, client: EnvironmentClient) -> None:
         link, agent = make_link(3, ()), agent_of(settings(), welcome(next_trial=6))
         link.messages, link.bytes = 10, 2000
         link.dropped["topic"] = 2
-        assert _report(settings(), agent, link, done=True) == Report(3, 5, 10, 2000, (("topic", 2),), 0, True)
+        client.lives.told([(7, 40)], 2)
+        expected = Report(3, client.token, 5, 10, 2000, (("topic", 2),), 0, True, 2)
+        assert _report(settings(), agent, link, client, done=True) == expected
 
-    def test_no_peer_can_make_it_break_the_protocol(self, make_link: MakeLink) -> None:
+    @pytest.mark.parametrize(("scale", "micro"), [(UNIT, 1_000_000), (3 * UNIT, 333_334), (UNIT << 30, 1)])
+    def test_what_was_spent_is_rounded_up(
+        self, scale: int, micro: int, make_link: MakeLink, client: EnvironmentClient
+    ) -> None:
+        link, agent = make_link(3, ()), agent_of(settings(), welcome())
+        assert agent.policy.ledger is not None
+        agent.policy.ledger.record(Release(0, 1, 1, scale))
+        assert _report(settings(), agent, link, client, done=False).epsilon_micro == micro
+
+    def test_an_agent_that_adds_no_noise_tells_of_no_bound(
+        self, make_link: MakeLink, client: EnvironmentClient
+    ) -> None:
+        given = settings(algorithm="coop-ucb")
+        report = _report(given, agent_of(given, welcome()), make_link(3, ()), client, done=False)
+        assert report.epsilon_micro == MAX_COUNT
+        assert epsilon_of(report) is None
+
+    def test_no_peer_can_make_it_break_the_protocol(self, make_link: MakeLink, client: EnvironmentClient) -> None:
         """A liar's sequence numbers add up to more than the wire can say; this once ended the daemon."""
         link, agent = make_link(3, ()), agent_of(settings(), welcome())
         link.dropped["lost-frames"] = 1 << 60
         for number in range(40):
             link.dropped[f"reason {number} that is longer than it may be"] = 1
-        assert encode_environment(_report(settings(), agent, link, done=False))
+        assert encode_environment(_report(settings(), agent, link, client, done=False))
 
 
 @pytest.fixture(scope="module")
@@ -124,8 +152,9 @@ class TestProcess:
         assert process.errors == ""
         assert environment.reports[1].done
         assert environment.reports[1].trial == 2
-        warning, *told = [line["event"] for line in events(log_file)]
+        terms, open_run, warning, *told = [line["event"] for line in events(log_file)]
         assert told == ["joined", "ready", "stopping", "done"]
+        assert (terms, open_run) == ("terms", "open run: cannot refuse what was not agreed on")
         assert "--state" in warning  # without a place for it, the ledger is in memory only
         assert {line["agent"] for line in events(log_file)} == {1}
         (done,) = events(log_file, "done")

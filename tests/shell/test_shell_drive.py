@@ -16,8 +16,8 @@ from structlog.typing import FilteringBoundLogger
 from agentd.core.agent import Agent
 from agentd.core.grid import UNIT
 from agentd.core.policy import PolicySettings, make_policy
-from agentd.core.privacy.laplace import SeededLaplace
-from agentd.core.terms import Terms
+from agentd.core.terms import Clock, Terms
+from agentd.core.trust.pace import Pace
 from agentd.shell.drive import Reporter, drive_free, drive_lockstep
 
 
@@ -28,14 +28,18 @@ class Arms:
         self.pulls: list[tuple[int, int, int]] = []
         self._after = after or (lambda _trial: None)
 
-    async def pull(self, agent: int, trial: int, arm: int) -> int:
+    async def pull(self, agent: int, trial: int, arm: int, sent: Callable[[], None]) -> int:
+        sent()
         self.pulls.append((agent, trial, arm))
         self._after(trial)
         return UNIT if arm == 0 else 0
 
 
+FREE = Terms(2, 1, clock=Clock.FREE, interval_us=1_000_000, start_ms=1)
+
+
 def an_agent(own: int = 1, trial: int = 0) -> Agent:
-    policy = make_policy("byzantine-ucb", PolicySettings(arms=2), own, SeededLaplace(1, own))
+    policy = make_policy("byzantine-ucb", PolicySettings(arms=2), own)
     return Agent(own, policy, terms=Terms(2, 1), trial=trial)
 
 
@@ -109,6 +113,33 @@ class TestOwnClock:
         arms = Arms(after=take_long_once)
         await drive_free(an_agent(), link, arms, rounds=4, interval_s=1.0, stop=stop, reporter=reporter)
         assert at == [3.5, 3.5, 4.5, 5.5]
+
+    async def test_who_returns_early_waits_until_the_pace_allows_its_next_trial(
+        self, virtual: MakeVirtual, stop: asyncio.Event, reporter: Reporter
+    ) -> None:
+        link, transport, _ = await virtual()
+        at: list[float] = []
+        arms = Arms(after=lambda _trial: at.append(transport.now_s()))
+        pace = Pace(FREE, age_ms=1_500)
+        await drive_free(
+            an_agent(trial=3), link, arms, rounds=6, interval_s=1.0, pace=pace, stop=stop, reporter=reporter
+        )
+        assert at == [1.5, 2.5, 3.5]
+
+    async def test_it_refuses_what_nobody_can_have_reached(
+        self, virtual: MakeVirtual, stop: asyncio.Event, reporter: Reporter
+    ) -> None:
+        link, _, (peer,) = await virtual(2)
+        agent, pace = an_agent(), Pace(FREE)
+
+        def say_two(trial: int) -> None:
+            peer.publish(trial, samples(sample(2, trial), sample(2, trial + 2)))
+
+        await drive_free(
+            agent, link, Arms(after=say_two), rounds=5, interval_s=1.0, pace=pace, stop=stop, reporter=reporter
+        )
+        assert agent.dropped == {"future": 4}
+        assert agent.heard == 4
 
     async def test_it_hears_neighbours_that_are_ahead(
         self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event, reporter: Reporter

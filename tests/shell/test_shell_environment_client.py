@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ from loopback import LONG_S, RUN, StandIn, events, free_address
 from loopback_fixtures import Context
 from structlog.typing import FilteringBoundLogger
 
+from agentd.core.terms import Terms
 from agentd.errors import AgentdError, ConfigurationError, EnvironmentUnreachable
-from agentd.shell.environment_client import EnvironmentClient, RunOver
+from agentd.shell.environment_client import EnvironmentClient, OldIncarnation, RunOver
+from agentd.wire.codec import encode_environment
 from agentd.wire.environment_messages import (
     EnvironmentMessage,
     Hello,
@@ -29,8 +32,10 @@ from agentd.wire.environment_messages import (
     Welcome,
 )
 
-WELCOME = Welcome(RUN, 2, 0.0, 1.0, 0, 1)
-REPORT = Report(3, 7, 10, 1000, (), 0, True)
+TOKEN = bytes(range(16))
+WELCOME = Welcome(Terms(2, None, run=RUN), 0.0, 1.0, 1, 1, 0)
+REPORT = Report(3, TOKEN, 7, 10, 1000, (), 0, True, 0)
+HELLO, PULL = Hello(3, TOKEN, 1), Pull(3, TOKEN, 1, 0, 0)
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +67,7 @@ def client(
     context: Context, address: str, log: FilteringBoundLogger, stop: asyncio.Event
 ) -> Iterator[EnvironmentClient]:
     made = EnvironmentClient(context, address, log, stop)
+    made.token = TOKEN
     yield made
     made.close()
 
@@ -96,10 +102,10 @@ class Scripted:
 @pytest.mark.usefixtures("clock")
 async def test_hello_pull_and_report_are_answered(client: EnvironmentClient, address: str) -> None:
     with StandIn(address, horizon=50) as environment:
-        assert await client.hello(3, 1, LONG_S) == Welcome(RUN, 2, 0.0, 1.0, 50, 1)
+        assert await client.hello(3, 1, LONG_S) == Welcome(Terms(2, None, run=RUN, horizon=50), 0.0, 1.0, 1, 1, 0)
         assert await client.pull(3, 1, 1) == environment.reward(3, 1, 1)
         await client.last_report(REPORT, LONG_S)
-    assert environment.requests == [Hello(3, 1), Pull(3, 1, 1), REPORT]
+    assert environment.requests == [HELLO, Pull(3, TOKEN, 1, 1, 0), REPORT]
     assert client.retries == 0
 
 
@@ -108,10 +114,23 @@ async def test_it_asks_again_until_it_is_answered(
 ) -> None:
     with StandIn(address, Scripted([], [], [WELCOME], clock=clock)) as environment:
         assert await client.hello(3, 1, LONG_S) == WELCOME
-    assert environment.requests == [Hello(3, 1)] * 3
+    assert environment.requests == [HELLO] * 3
     assert client.retries == 2
     lines = events(log_file, "environment silent, asking again")
     assert [(line["address"], line["retries"]) for line in lines] == [(address, 1), (address, 2)]
+
+
+@pytest.mark.usefixtures("clock")
+async def test_a_late_answer_to_a_hello_is_not_taken_for_that_to_the_next_one(
+    client: EnvironmentClient, address: str
+) -> None:
+    """Found by `agentd check`: asked twice while the environment was silent, and then for a new life."""
+    terms = Terms(2, None, run=RUN)
+    doubted = Welcome(terms, 0.0, 1.0, 6, 1, 0)
+    new_life = Welcome(terms, 0.0, 1.0, 6, 5, 0)
+    with StandIn(address, Scripted([doubted, doubted], [new_life])):
+        assert await client.hello(3, 1, LONG_S) == doubted
+        assert await client.hello(3, None, LONG_S) == new_life
 
 
 async def test_patience_grows_with_every_try(
@@ -147,14 +166,14 @@ async def test_an_environment_that_was_restarted_is_found_again(client: Environm
     asking = asyncio.get_running_loop().create_task(client.pull(3, 1, 0))
     with StandIn(address) as environment:
         assert await asking == first  # the same seed, so the same reward
-    assert Pull(3, 1, 0) in environment.requests
+    assert PULL in environment.requests
 
 
 @pytest.mark.usefixtures("clock")
 async def test_answers_to_earlier_requests_and_questions_of_the_environment_are_passed_over(
     client: EnvironmentClient, address: str, log_file: Path
 ) -> None:
-    stale = [Reward(1, 0, 11), Reward(2, 0, 12), WELCOME, Noted(7), Ping(), b"\xc1", b"", Reward(2, 1, 22)]
+    stale = [Reward(1, 0, 11), Reward(2, 0, 12), WELCOME, Noted(7, 0), Ping(), b"\xc1", b"", Reward(2, 1, 22)]
     with StandIn(address, Scripted(stale)):
         assert await client.pull(3, 2, 1) == 22
     assert client.retries == 0
@@ -200,6 +219,8 @@ async def test_a_pull_gives_up_too(client: EnvironmentClient, address: str, monk
     [
         (Refusal.VERSION, ConfigurationError, 78),
         (Refusal.UNKNOWN_AGENT, ConfigurationError, 78),
+        (Refusal.WRONG_TOKEN, ConfigurationError, 78),
+        (Refusal.OLD_INCARNATION, OldIncarnation, 78),
         (Refusal.MALFORMED, AgentdError, 1),
         (Refusal.ARM_OUT_OF_RANGE, AgentdError, 1),
         (Refusal.TRIAL_CONFLICT, AgentdError, 1),
@@ -223,7 +244,7 @@ async def test_the_first_pull_waits_until_the_others_are_there(
 ) -> None:
     with StandIn(address, Scripted([Wait(1, 2)], [Wait(1, 1)], [Reward(1, 0, 5)])) as environment:
         assert await client.pull(3, 1, 0) == 5
-    assert environment.requests == [Pull(3, 1, 0)] * 3
+    assert environment.requests == [PULL] * 3
     assert [line["missing"] for line in events(log_file, "waiting for other agents")] == [2, 1]
 
 
@@ -236,42 +257,104 @@ async def test_being_told_to_stop_ends_the_waiting_for_the_others(
 
 
 @pytest.mark.usefixtures("clock")
-async def test_a_broken_connection_of_our_own_is_outwaited(
-    client: EnvironmentClient, address: str, log_file: Path
-) -> None:
-    """The environment takes some seconds to notice that an earlier connection of this agent is gone."""
-    ghost: list[EnvironmentMessage | bytes] = [Refused(Refusal.DUPLICATE_AGENT, "agent 3 is already connected")]
-    with StandIn(address, Scripted(ghost, ghost, [Reward(1, 0, 5)])) as environment:
+async def test_what_a_note_tells_of_others_is_taken_up(client: EnvironmentClient, address: str) -> None:
+    told = [Noted(7, 5, ((2, 40), (9, 3)))]
+    with StandIn(address, Scripted(told, [Reward(1, 0, 5)])):
+        client.report(REPORT)
         assert await client.pull(3, 1, 0) == 5
-    assert len(environment.requests) == 3
-    assert (
-        len(events(log_file, "another connection speaks for this agent, asking again")) == 1
-    )  # logged once, however often it asks
+    assert (client.lives.of(2), client.lives.of(9), client.lives.known) == (40, 3, 5)
 
 
-async def test_our_own_old_connection_is_outwaited_after_the_network_was_gone(
-    client: EnvironmentClient, address: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("clock")
+async def test_a_note_that_is_full_is_followed_by_another_report_at_once(
+    client: EnvironmentClient, address: str
 ) -> None:
-    """Silence first, for longer than a ghost is usually waited for; then it speaks for us for a while."""
-    monkeypatch.setattr("agentd.shell.environment_client.GHOST_S", 0.1)
-    ghost: list[EnvironmentMessage | bytes] = [Refused(Refusal.DUPLICATE_AGENT, "agent 3 is already connected")]
-    with StandIn(address, Scripted([], ghost, ghost, [Reward(1, 0, 5)], clock=clock)):
+    full, rest = Noted(7, 64, tuple((agent, 1) for agent in range(100, 164))), Noted(7, 65, ((9, 2),))
+    with StandIn(address, Scripted([full], [Reward(1, 0, 5)], [rest], [Reward(2, 0, 6)])) as environment:
+        client.report(REPORT)
         assert await client.pull(3, 1, 0) == 5
+        assert await client.pull(3, 2, 0) == 6
+    assert environment.requests[2] == replace(REPORT, returns=64)
+    assert (client.lives.of(163), client.lives.of(9), client.lives.known) == (1, 2, 65)
 
 
-async def test_another_agent_of_the_same_id_is_a_mistake_of_the_operator(
-    client: EnvironmentClient, address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("agentd.shell.environment_client.GHOST_S", 0.2)
-    with (
-        StandIn(address, lambda _: [Refused(Refusal.DUPLICATE_AGENT, "agent 3 is already connected")]),
-        pytest.raises(ConfigurationError, match="refuses this agent: agent 3 is already connected"),
-    ):
+async def test_the_round_of_the_run_is_the_latest_that_was_told(client: EnvironmentClient, address: str) -> None:
+    answers = ([replace(WELCOME, round=40)], [Noted(7, 0, (), 44)], [Reward(1, 0, 5)], [Noted(7, 0, (), 30)])
+    with StandIn(address, Scripted(*answers)):
+        assert client.run_round == 0
         await client.hello(3, 1, LONG_S)
+        assert client.run_round == 40
+        client.report(REPORT)
+        await client.pull(3, 1, 0)
+        assert client.run_round == 44
+        await client.last_report(REPORT, LONG_S)
+        assert client.run_round == 44, "an environment that was started again may know less"
+
+
+async def test_news_are_asked_for_and_waited_for(client: EnvironmentClient, address: str) -> None:
+    assert not await client.news(LONG_S), "nothing was reported that could be repeated"
+    with StandIn(address, Scripted([], [Noted(7, 2, ((2, 4),), 9)], [])) as environment:
+        client.report(REPORT)
+        assert await client.news(LONG_S)
+        assert (client.run_round, client.lives.of(2)) == (9, 4)
+        assert not await client.news(0.3), "silence is no failure"
+    assert environment.requests == [REPORT, REPORT, replace(REPORT, returns=2)]
+    assert client.retries == 0
+
+
+class Impatience:
+    """Counts how often somebody was told that nothing comes, and gives the answer away after so many times."""
+
+    def __init__(self, stop: asyncio.Event, enough: int) -> None:
+        self.times = 0
+        self._stop, self._enough = stop, enough
+
+    def __call__(self) -> None:
+        self.times += 1
+        if self.times == self._enough:
+            self._stop.set()
 
 
 @pytest.mark.timeout(LONG_S / 2)
-@pytest.mark.parametrize("request_", [Hello(3, 1), Pull(3, 1, 0)], ids=["hello", "pull"])
+@pytest.mark.parametrize("answer", [[], [Wait(1, 1)]], ids=["silent", "others are missing"])
+async def test_whoever_waits_for_an_answer_is_told_so_again_and_again(
+    client: EnvironmentClient, address: str, stop: asyncio.Event, answer: list[EnvironmentMessage]
+) -> None:
+    client.on_silence = impatience = Impatience(stop, 8)
+    with StandIn(address, lambda _: answer), pytest.raises(RunOver):
+        await client.pull(3, 1, 0)
+    assert impatience.times >= 8
+
+
+@pytest.mark.timeout(LONG_S / 2)
+async def test_it_goes_on_to_be_told_while_an_environment_is_away(
+    client: EnvironmentClient, address: str, stop: asyncio.Event
+) -> None:
+    client.on_silence = impatience = Impatience(stop, 12)
+    with StandIn(address):
+        await client.hello(3, 1, LONG_S)
+        await client.pull(3, 1, 0)
+    with pytest.raises(RunOver):
+        await client.pull(3, 2, 0)
+    assert impatience.times >= 12
+    assert client.retries >= 2, "asking again does not end it"
+
+
+@pytest.mark.usefixtures("clock")
+async def test_who_is_answered_at_once_is_told_nothing(
+    client: EnvironmentClient, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[None] = []
+    client.on_silence = lambda: told.append(None)
+    parts = iter([encode_environment(Reward(trial, 0, 5)) for trial in range(1, 51)])
+    monkeypatch.setattr(client, "_part", lambda: next(parts))
+    for trial in range(1, 51):
+        assert await client.pull(3, trial, 0) == 5
+    assert not told
+
+
+@pytest.mark.timeout(LONG_S / 2)
+@pytest.mark.parametrize("request_", [HELLO, PULL], ids=["hello", "pull"])
 async def test_being_told_to_stop_ends_the_waiting(
     client: EnvironmentClient, stop: asyncio.Event, request_: object
 ) -> None:
@@ -284,6 +367,6 @@ async def test_the_last_report_is_sent_although_the_agent_was_told_to_stop(
     client: EnvironmentClient, address: str, stop: asyncio.Event, clock: Clock
 ) -> None:
     stop.set()
-    with StandIn(address, Scripted([], [Noted(7)], clock=clock)) as environment:
+    with StandIn(address, Scripted([], [Noted(7, 0)], clock=clock)) as environment:
         await client.last_report(REPORT, LONG_S)
     assert environment.requests == [REPORT, REPORT]

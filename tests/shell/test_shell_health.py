@@ -186,3 +186,12 @@ def test_two_hundred_beats_take_less_than_a_second(tmp_path: Path, log: Filterin
     """One a second is asked for; a beat on disk costs about 50 µs."""
     health = agent_health(tmp_path / "health", log)
     assert cpu_s_of(lambda: [health.beat(trial) for trial in range(200)]) < 1.0
+
+
+def test_a_pipe_or_a_file_without_end_in_place_of_the_health_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "long").touch()
+    os.truncate(tmp_path / "long", 1 << 40)
+    (tmp_path / "deep").write_text("[" * 4_000)
+    for name in ("pipe", "long", "deep"):
+        assert look(str(tmp_path / name))[0] is False

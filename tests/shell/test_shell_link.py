@@ -10,6 +10,7 @@ from loopback import LONG_S, RUN, SOON_S, about_to_greet, arrived, events, hears
 from loopback_fixtures import MakeLink, MakePeer, MakeVirtual
 from small_runs import sample, samples
 
+from agentd.core.trust.blame import Why
 from agentd.shell.sockets import SLICE_MS
 from agentd.wire.codec import encode_frame
 from agentd.wire.frame import GOODBYE, MAX_FRAME_BYTES, Frame
@@ -23,7 +24,7 @@ class TestGather:
         link, two, three = make_link(1, (2, 3)), make_peer(2, 1), make_peer(3, 1)
         await ready(link, two, three)
         two.publish(1, samples(sample(2, 1)))
-        three.publish(1, samples(sample(3, 1), sample(9, 1)))
+        three.publish(1, samples(sample(3, 1), sample(9, 1, lifetime=2)))
         link.publish(1, ())
         assert said(await link.gather(LONG_S, stop)) == [(2, 1), (3, 1), (9, 1)]
         assert not link.dropped
@@ -117,7 +118,7 @@ class TestGather:
         await link.gather(1.0, stop)
         for peer in (2, 3):
             told_s, greeting = transport.frames(sync_topic(peer))[-1]
-            assert 0.5 <= told_s - started_s <= 0.5 + SLICE_MS / 1000
+            assert told_s - started_s == pytest.approx(0.5)
             assert (greeting.greeting, greeting.round, greeting.sequence) == (True, 1, 1)
         assert [frame.round for _, frame in transport.frames()] == [1]
 
@@ -155,13 +156,17 @@ class TestGather:
         assert said(await link.gather(LONG_S, stop)) == [(2, 7)]  # used, but two rounds behind: not waited for
         assert link.down == [2]
         assert not events(log_file, "neighbour back")
-        peer.publish(10)
-        link.publish(11, ())
-        transport.at(transport.now_s() + 1.0, lambda: peer.publish(11, samples(sample(2, 11))))
-        assert said(await link.gather(LONG_S, stop)) == [(2, 11)]  # one round behind: waited for
+        for round_ in (10, 11, 12):  # one round behind, three times in a row
+            assert link.down == [2]
+            peer.greet(round_)  # greetings show nothing
+            peer.publish(round_)
+            link.publish(round_ + 1, ())
+            transport.at(transport.now_s() + 1.0, lambda: peer.publish(13, samples(sample(2, 13))))
+            heard = said(await link.gather(LONG_S, stop))
+        assert heard == [(2, 13)]  # it was waited for
         assert link.down == []
         (line,) = events(log_file, "neighbour back")
-        assert (line["neighbour"], line["round"]) == (2, 11)
+        assert (line["neighbour"], line["round"]) == (2, 13)
 
     async def test_who_is_down_is_connected_to_anew_every_other_second(
         self, virtual: MakeVirtual, stop: asyncio.Event
@@ -215,7 +220,7 @@ class TestGather:
         self, make_link: MakeLink, stop: asyncio.Event
     ) -> None:
         link = make_link(1, ())
-        await link.wait_until_ready(LONG_S, stop, all_needed=True)
+        await link.wait_until_ready(LONG_S, stop, some_needed=True)
         link.publish(1, (samples(sample(1, 1)),))
         assert await link.gather(LONG_S, stop) == []
         assert (link.messages, link.bytes) == (0, 0)
@@ -261,6 +266,18 @@ class TestPublish:
         greeting = peer.hear()
         assert (greeting.greeting, greeting.sequence, greeting.round) == (True, 3, 4)
 
+    async def test_who_begins_to_hear_us_while_the_environment_is_silent_is_answered(
+        self, make_link: MakeLink, make_peer: MakePeer
+    ) -> None:
+        """Where agents start together all of them wait for the environment, and it for the last one's barrier."""
+        link, peer = make_link(1, (2,)), make_peer(2, 1)
+        await ready(link, peer)
+        peer.sub.close()
+        until(lambda: link.tell_of_silence(LONG_S) or not hears_us(link, 2))  # it has told; next in a minute
+        peer.listen_anew()
+        until(lambda: link.tell_of_silence(LONG_S) or peer.sub.poll(0))
+        assert peer.hear().greeting
+
     async def test_what_does_not_fit_is_left_out_and_counted(self, make_link: MakeLink, make_peer: MakePeer) -> None:
         link, peer = make_link(1, (2,)), make_peer(2, 1)
         await ready(link, peer)
@@ -271,3 +288,71 @@ class TestPublish:
         assert heard.messages + link.dropped["unsent"] == len(many)
         assert len(encode_frame(heard)) <= MAX_FRAME_BYTES
         assert link.dropped["unsent"] > 0
+
+
+class TestCatchingUp:
+    async def test_who_was_away_reads_all_that_lies_ready_and_goes_to_where_the_others_are(
+        self, virtual: MakeVirtual, stop: asyncio.Event
+    ) -> None:
+        link, _, (two, three) = await virtual(2, 3)
+        link.rounds.were_away()
+        for round_ in range(1, 51):
+            two.publish(round_, samples(sample(2, round_)))
+            three.publish(round_, samples(sample(3, round_)))
+        round_ = link.next_round()
+        assert round_ == 50
+        link.publish(round_, ())
+        assert len(said(await link.gather(LONG_S, stop))) == 100
+        assert not link.dropped
+
+    async def test_the_environments_word_lets_it_jump_further(self, virtual: MakeVirtual) -> None:
+        link, _, (two, three) = await virtual(2, 3)
+        two.publish(700)
+        three.publish(5)
+        link.told(690)
+        assert link.next_round() == 690
+        assert link.rounds[2].held is not None
+
+    async def test_the_silence_of_the_environment_is_told_with_measure(self, virtual: MakeVirtual) -> None:
+        link, transport, _ = await virtual(2)
+        before = len(transport.frames(sync_topic(2)))
+        for _ in range(100):
+            transport.pass_time(0.1, lambda: False)
+            link.tell_of_silence(2.5)
+        assert 3 <= len(transport.frames(sync_topic(2))) - before <= 4
+
+
+class TestLateness:
+    async def test_who_drips_its_frames_is_waited_for_until_its_budget_is_used_up_and_named_once(
+        self, virtual: MakeVirtual, stop: asyncio.Event, log_file: Path
+    ) -> None:
+        link, transport, (slow, *others) = await virtual(2, 3, 4)
+        began_s = transport.now_s()
+        for round_ in range(1, 2001):
+            transport.pass_time(0.01, lambda: False)
+            link.publish(round_, ())
+            for peer in others:
+                peer.publish(round_)
+            if 2 not in link.down or round_ % 150 == 0:
+                transport.at(transport.now_s() + 1.8, lambda round_=round_: slow.publish(round_))
+            await link.gather(2.0, stop)
+        assert link.down == [2]
+        assert transport.now_s() - began_s < 2000 * 0.01 + 1.5 * 2.0 + 3.0, "a budget, and hardly more"
+        (line,) = events(log_file, "neighbour slow")
+        assert line["neighbour"] == 2
+        assert line["late_s"] > 1.0
+        assert [(blame.neighbour, blame.why) for blame in link.blames] == [(2, Why.SLOW)]
+
+    async def test_who_is_late_once_is_waited_for_and_nobody_is_told(
+        self, virtual: MakeVirtual, stop: asyncio.Event, log_file: Path
+    ) -> None:
+        link, transport, (late, *others) = await virtual(2, 3, 4)
+        for round_ in range(1, 101):
+            link.publish(round_, ())
+            for peer in others:
+                peer.publish(round_)
+            transport.at(transport.now_s() + (1.5 if round_ == 50 else 0.0), lambda round_=round_: late.publish(round_))
+            await link.gather(2.0, stop)
+        assert link.down == []
+        assert not link.dropped
+        assert not [line for line in events(log_file) if line["event"].startswith("neighbour")]

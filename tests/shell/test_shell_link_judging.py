@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 from typing import Any
 
 import msgpack
 import pytest
 import zmq
-from loopback import LONG_S, SOON_S, hears_us, ready, said, until
+from loopback import LONG_S, SOON_S, arrived, events, hears_us, ready, said, until
 from loopback_fixtures import Addresses, Context, Keep, MakeLink, MakePeer, MakeVirtual
 from small_runs import sample, samples
 
+from agentd.core.message import Message
+from agentd.core.trust.blame import Why
 from agentd.wire.frame import MAX_FRAME_BYTES
 from agentd.wire.topics import FRAME_TOPIC
 
@@ -39,18 +42,41 @@ class TestJudging:
         assert said(await link.gather(LONG_S, stop)) == [(2, 1)]
         assert link.dropped == {reason: 1}
 
-    async def test_further_parts_of_a_message_are_counted_and_the_first_is_used(
+    @pytest.mark.parametrize("fast_path", [True, False])
+    @pytest.mark.parametrize("lie", [sample(3, 1, 2), sample(2, 1, 1, lifetime=2)], ids=["another's", "its own"])
+    async def test_a_life_that_its_sender_cannot_give_is_refused_however_often_it_is_repeated(
+        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event, fast_path: bool, lie: Message
+    ) -> None:
+        """Frames are as long as they were, so the fast path reads them; what they say is looked at when it changes."""
+        link, two, three = make_link(1, (2, 3), fast_path=fast_path), make_peer(2, 1), make_peer(3, 1)
+        await ready(link, two, three)
+        for round_ in range(1, 13):
+            honest = sample(9, round_, 1, lifetime=2)
+            lies = 4 < round_ < 9
+            two.publish(round_, samples(sample(2, round_, 2), lie._replace(trial=round_) if lies else honest))
+            three.publish(round_, samples(sample(3, round_, 2), honest))
+            link.publish(round_, ())
+            gathered = said(await link.gather(LONG_S, stop))
+            told = [(2, round_), (3, round_), (9, round_), (9, round_)]
+            assert gathered == (told[:-1] if lies else told)
+        assert link.dropped == {"lifetime": 4}
+
+    async def test_a_message_of_several_parts_is_one_drop_and_the_line_begins_anew(
         self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event
     ) -> None:
-        """Only the first part has to begin with a topic that we subscribed."""
+        """Only the first part has to begin with a topic that we subscribed; none of the others is looked at."""
         link, peer = make_link(1, (2,)), make_peer(2, 1)
         await ready(link, peer)
         first = FRAME_TOPIC + peer.encoded(0, (), flags=0)
-        peer.xpub.send_multipart([first, b"", b"anything", b"sync/9/"])
-        peer.publish(1)
+        peer.xpub.send_multipart([first, *[b""] * 100_000])
+        arrived(link, peer)
         link.publish(1, ())
-        await link.gather(LONG_S, stop)
-        assert link.dropped == {"topic": 3}
+        heard = asyncio.ensure_future(link.gather(LONG_S, stop))
+        while peer.look_at_subscriptions().count(b"\x01sync/1/") < 2:
+            await asyncio.sleep(0)
+        peer.publish(1, samples(sample(2, 1)))
+        assert said(await heard) == [(2, 1)]
+        assert link.dropped == {"multipart": 1}
 
     @pytest.mark.parametrize(
         ("changes", "reason"), [({"run": b"another!"}, "run"), ({"sender": 3}, "sender"), ({"arms": 3}, "arms")]
@@ -106,7 +132,7 @@ class TestJudging:
             (b"sync/", "topic"),
             (b"", "topic"),
             (b"sync/1/", "stranger"),
-            (b"x" * 99, "topic"),
+            (b"x" * 40, "topic"),
         ],
     )
     async def test_subscriptions_of_strangers_are_counted_and_not_answered(
@@ -134,22 +160,23 @@ class TestJudging:
         assert link.dropped == {"topic": 3}
 
     async def test_frames_of_earlier_rounds_without_end_are_dropped_at_last(
-        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event
+        self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event, log_file: Path
     ) -> None:
         """Each of them is sound, and all that are taken within one round would be held in memory together."""
         link, peer = make_link(1, (2,), round_=1000), make_peer(2, 1)
         await ready(link, peer)
         link.publish(1001, ())
         parts = [FRAME_TOPIC + peer.encoded(1, (samples(sample(2, 1)),), flags=0)] * 6000
-        flood = threading.Thread(target=lambda: [peer.say(part) for part in (*parts, last)])
-        peer.sequence = 1
-        last = FRAME_TOPIC + peer.encoded(1001, (samples(sample(2, 1001)),), flags=0)
+        flood = threading.Thread(target=lambda: [peer.say(part) for part in parts])
         flood.start()
         batches = await link.gather(LONG_S, stop)
-        flood.join()
-        assert said(batches)[-1] == (2, 1001)
+        until(lambda: link._lines[2].receive(False) is None and not flood.is_alive())  # the line is cut, and read empty
         assert 3000 < len(batches) < 4200
-        assert link.dropped == {"flood": 6001 - len(batches)}
+        assert link.dropped == {"flood": 4}
+        assert link.down == [2], "it is read no more, and not waited for"
+        assert [(blame.neighbour, blame.why, blame.times) for blame in link.blames] == [(2, Why.FLOOD, 4)]
+        (line,) = events(log_file, "neighbour floods us")
+        assert line["neighbour"] == 2
 
     @pytest.mark.timeout(60)
     async def test_subscribing_without_end_does_not_keep_the_agent_busy(
@@ -211,7 +238,7 @@ class TestDrain:
         self, make_link: MakeLink, make_peer: MakePeer, stop: asyncio.Event
     ) -> None:
         link = make_link(1, (2,))
-        await link.wait_until_ready(SOON_S, stop, all_needed=False)
+        await link.wait_until_ready(SOON_S, stop, some_needed=False)
         assert link.down == [2]
         peer = make_peer(2, 1)
         peer.join()

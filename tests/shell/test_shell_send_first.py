@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from agentd.errors import LedgerInDoubt
 from agentd.settings import AgentSettings
 from agentd.shell.drive import Reporter, drive_free, drive_lockstep
 from agentd.shell.state.keeper import StateKeeper
-from agentd.shell.state.reader import read_state
+from agentd.shell.state.reader import DATABASE, read_state
 from agentd.wire.environment_messages import Welcome
 
 ROOT = Path(__file__).parent.parent.parent
@@ -36,9 +37,16 @@ class Wire:
     """What a link is to the loops; whatever is published is seen."""
 
     latest_round = 1 << 20
+    runs_away = False
 
     def __init__(self) -> None:
         self.seen: list[tuple[int, list[Batch]]] = []
+
+    def told(self, run_round: int) -> None:
+        """Nobody tells."""
+
+    def next_round(self) -> int:
+        return len(self.seen) + 1
 
     def publish(self, round_: int, batches: Iterable[Batch], *, last: bool = False) -> None:
         self.seen.append((round_, list(batches)))
@@ -57,7 +65,8 @@ class Wire:
 
 
 class Arms:
-    async def pull(self, agent: int, trial: int, arm: int) -> int:
+    async def pull(self, agent: int, trial: int, arm: int, sent: Callable[[], None]) -> int:
+        sent()
         return UNIT
 
 
@@ -94,7 +103,7 @@ def new_agent() -> Agent:
 
 def joined(kind: type[StateKeeper], agent: Agent, place: Path | None, log: FilteringBoundLogger) -> Any:
     keeper = kind.open(settings(place), log)
-    keeper.join(agent, Welcome(RUN, ARMS, 0.0, 1.0, 0, 1))
+    keeper.join(agent, Welcome(Terms(ARMS, None, run=RUN), 0.0, 1.0, 1, 0, 0))
     return keeper
 
 
@@ -145,7 +154,8 @@ class TestLoops:
         keeper = joined(StateKeeper, agent, tmp_path, log)
         agent.choose()
         turn = agent.advance(UNIT)
-        keeper._journal._database.execute("PRAGMA query_only = 1")
+        with (tmp_path / DATABASE).open("rb") as file:  # from now on it may only be read
+            os.dup2(file.fileno(), keeper._journal._storage._file)
         with pytest.raises(LedgerInDoubt, match="nothing of trial 1 was sent"):
             keeper.commit(turn)
         with pytest.raises(RuntimeError, match="before it is committed"):

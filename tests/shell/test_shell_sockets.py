@@ -10,12 +10,12 @@ from loopback import LONG_S, free_address
 from loopback_fixtures import Addresses, Context, Keep
 
 from agentd.errors import ConfigurationError
+from agentd.shell.doors.door import Door
 from agentd.shell.sockets import publisher, requester, subscriber
 from agentd.wire.topics import FRAME_TOPIC
 
 MIB = 1 << 20
 EVERY_SOCKET = {
-    zmq.IPV6: 0,
     zmq.MAXMSGSIZE: 4 * MIB + len("sync/65535/"),
     zmq.RECONNECT_IVL: 100,
     zmq.RECONNECT_IVL_MAX: 10_000,
@@ -29,12 +29,13 @@ EVERY_SOCKET = {
     zmq.HEARTBEAT_IVL: 0,  # an expiring heartbeat can abort the process, see agentd.shell.sockets
 }
 EXPECTED = {
-    "publisher": EVERY_SOCKET | {zmq.TYPE: zmq.XPUB, zmq.LINGER: 1_000, zmq.SNDHWM: 64},
+    "publisher": EVERY_SOCKET
+    | {zmq.TYPE: zmq.XPUB, zmq.MAXMSGSIZE: 64, zmq.LINGER: 1_000, zmq.SNDHWM: 64, zmq.RCVHWM: 2},
     "subscriber": EVERY_SOCKET | {zmq.TYPE: zmq.SUB, zmq.LINGER: 0, zmq.RCVHWM: 64, zmq.RCVTIMEO: 200},
     "requester": EVERY_SOCKET | {zmq.TYPE: zmq.DEALER, zmq.LINGER: 500, zmq.RCVTIMEO: 200, zmq.SNDTIMEO: 200},
 }
 MAKERS: dict[str, Callable[[Context, str], zmq.Socket[bytes]]] = {
-    "publisher": publisher,
+    "publisher": lambda context, address: publisher(context, Door(address)),
     "subscriber": lambda context, address: subscriber(context, 3, address),
     "requester": requester,
 }
@@ -55,7 +56,7 @@ def test_an_equal_subscription_of_a_second_subscriber_is_seen_too(
     context: Context, addresses: Addresses, keep: Keep
 ) -> None:
     """XPUB_VERBOSE cannot be read back; without it the restart of a neighbour would stay unseen."""
-    xpub = keep(publisher(context, addresses[1]))
+    xpub = keep(publisher(context, Door(addresses[1])))
     for _ in range(2):
         keep(subscriber(context, 3, addresses[1]))
         assert [next_part(xpub), next_part(xpub)] == [b"\x01frame/", b"\x01sync/3/"]
@@ -64,16 +65,16 @@ def test_an_equal_subscription_of_a_second_subscriber_is_seen_too(
 def test_the_topic_of_frames_is_subscribed_before_the_one_that_is_answered(
     context: Context, addresses: Addresses, keep: Keep
 ) -> None:
-    xpub = keep(publisher(context, addresses[1]))
+    xpub = keep(publisher(context, Door(addresses[1])))
     keep(subscriber(context, 12, addresses[1]))
     assert [next_part(xpub), next_part(xpub)] == [b"\x01frame/", b"\x01sync/12/"]
 
 
 def test_a_port_that_is_taken_is_the_operators_fault(context: Context, keep: Keep) -> None:
     address = free_address()
-    keep(publisher(context, address))
+    keep(publisher(context, Door(address)))
     with pytest.raises(ConfigurationError) as fault:
-        publisher(context, address)
+        publisher(context, Door(address))
     assert fault.value.exit_code == 78
     assert str(fault.value) == (
         f"cannot listen on {address}: address already in use; choose another address with --listen"
@@ -90,7 +91,7 @@ def test_a_port_that_is_taken_is_the_operators_fault(context: Context, keep: Kee
 )
 def test_a_place_to_listen_that_does_not_exist_is_the_operators_fault(address: str, why: str, context: Context) -> None:
     with pytest.raises(ConfigurationError) as fault:
-        publisher(context, address)
+        publisher(context, Door(address))
     assert str(fault.value) == f"cannot listen on {address}: {why}; choose another address with --listen"
 
 
@@ -112,7 +113,7 @@ def test_a_socket_that_could_not_be_used_does_not_keep_the_context_open() -> Non
 @pytest.mark.timeout(LONG_S / 2)
 def test_the_end_never_hangs_on_what_nobody_reads(addresses: Addresses) -> None:
     context: Context = zmq.Context()
-    out = publisher(context, addresses[1])
+    out = publisher(context, Door(addresses[1]))
     deaf = subscriber(context, 3, addresses[1])
     asked = requester(context, "tcp://127.0.0.1:9")
     assert [next_part(out), next_part(out)] == [b"\x01frame/", b"\x01sync/3/"]
@@ -129,7 +130,7 @@ def test_the_last_frame_still_leaves_when_the_publisher_closes(
     context: Context, addresses: Addresses, keep: Keep
 ) -> None:
     own: Context = zmq.Context()
-    out = publisher(own, addresses[1])
+    out = publisher(own, Door(addresses[1]))
     heard = keep(subscriber(context, 3, addresses[1]))
     assert [next_part(out), next_part(out)] == [b"\x01frame/", b"\x01sync/3/"]
     out.send(FRAME_TOPIC + b"last")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import sqlite3
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,8 @@ from agentd.errors import LedgerInDoubt, StateUnusable
 from agentd.settings import AgentSettings
 from agentd.shell.state.journal import StateJournal
 from agentd.shell.state.keeper import require_up_to_date, state_identity
-from agentd.shell.state.reader import DATABASE, read_state
+from agentd.shell.state.reader import DATABASE, ledger_of, read_state
+from agentd.shell.state.state_file import BLOCK, found_in
 
 PRIVATE = ("private-ucb", "dp-ucb-int", "sealed")
 
@@ -36,11 +37,10 @@ def settings(**changes: Any) -> AgentSettings:
     return AgentSettings(**(usual | changes))
 
 
-def new_agent(algorithm: str = "private-ucb", trial: int = 0, **changes: Any) -> Agent:
-    policy = make_policy(
-        algorithm, PolicySettings(arms=3, **changes), 3, ExactLaplace(secrets.token_bytes), KeyedCoins(1, 3)
-    )
-    return Agent(3, policy, terms=Terms(3, 2), trial=trial)
+def new_agent(algorithm: str = "private-ucb", trial: int = 0, incarnation: int = 0, **changes: Any) -> Agent:
+    policy = make_policy(algorithm, PolicySettings(arms=3, **changes), 3, KeyedCoins(1, 3))
+    noise = ExactLaplace(secrets.token_bytes)
+    return Agent(3, policy, terms=Terms(3, 2), noise=noise, trial=trial, incarnation=incarnation)
 
 
 def opened(place: Path, **changes: Any) -> StateJournal:
@@ -66,9 +66,11 @@ def play(agent: Agent, journal: StateJournal, trials: int) -> list[list[int]]:
 
 
 def returned(journal: StateJournal, algorithm: str = "private-ucb", counted: int | None = None) -> Agent:
-    assert journal.saved is not None
-    agent = new_agent(algorithm)
-    resume(agent, journal.saved, journal.saved.trial if counted is None else counted, ExactLaplace(secrets.token_bytes))
+    saved = journal.saved
+    assert saved is not None
+    counted = saved.trial if counted is None else counted
+    agent = new_agent(algorithm, incarnation=counted if saved.in_doubt(counted) else saved.incarnation)
+    resume(agent, saved, counted, ExactLaplace(secrets.token_bytes))
     return agent
 
 
@@ -105,15 +107,14 @@ def test_the_stored_bytes_are_said_again(tmp_path: Path) -> None:
     assert (message.trial, message.life, message.lifetime, list(message.body)) == (12, 2, 2, last)
 
 
-def test_the_pull_under_way_is_made_again(tmp_path: Path) -> None:
+def test_the_pull_that_was_intended_and_not_made_is_made(tmp_path: Path) -> None:
     journal = opened(tmp_path)
     play(new_agent(), journal, 5)
     journal.intend(6, 2)
     journal.close()
     journal = opened(tmp_path)
-    for counted in (5, 6):  # the environment has it, or has it not
-        agent = returned(journal, counted=counted)
-        assert (agent.trial, agent.choose()[:2]) == (5, (6, 2))
+    agent = returned(journal)
+    assert (agent.trial, agent.choose()[:2]) == (5, (6, 2))
     journal.close()
 
 
@@ -130,16 +131,30 @@ def test_an_agent_that_died_in_its_first_round_begins_again_where_it_began(tmp_p
     assert (agent.trial, journal.saved.incarnation, agent.turn.outbox()) == (40, 40, [])
 
 
-def test_a_pull_that_was_lost_with_the_machine_is_skipped(tmp_path: Path) -> None:
-    journal = opened(tmp_path)
-    play(new_agent(), journal, 5)
+@pytest.mark.parametrize("algorithm", PRIVATE)
+@pytest.mark.parametrize("intended", [True, False])
+def test_a_round_that_may_be_lost_is_charged_before_anything_is_sent(
+    tmp_path: Path, algorithm: str, intended: bool
+) -> None:
+    journal = opened(tmp_path, algorithm=algorithm)
+    play(new_agent(algorithm), journal, 5)
+    if intended:
+        journal.intend(6, 2)
     journal.close()
-    journal = opened(tmp_path)
-    agent = returned(journal, counted=6)
-    assert agent.trial == 6
-    journal.skip_to(6)
-    journal.close()
-    assert read_state(tmp_path).trial == 6
+    before = read_state(tmp_path)
+    for _ in range(2):  # the second time after a crash right behind it: nothing is charged again
+        journal = StateJournal.open(tmp_path, state_identity(settings(algorithm=algorithm)))
+        agent = returned(journal, algorithm, counted=6)
+        journal.join(agent.turn, run=RUN.hex(), arms=3, incarnation=6)
+        journal.close()
+        after = read_state(tmp_path)
+        assert (after.trial, after.incarnation, after.said, after.intent) == (6, 6, None, None)
+        assert after.releases[: len(before.releases)] == before.releases
+        charged = after.releases[len(before.releases) :]
+        assert [(release.trial, value) for release, value in charged] == [(6, None)] * (1 if intended else 3)
+        assert ledger_of(after).releases() == len(after.releases)
+    assert agent.choose().trial == 7
+    assert agent.turn.outbox() == []
 
 
 @pytest.mark.parametrize(
@@ -194,34 +209,54 @@ def test_nobody_else_may_read_it(tmp_path: Path) -> None:
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
     files = {path.name: stat.S_IMODE(path.stat().st_mode) for path in place.iterdir()}
     journal.close()
-    assert len(files) == 4
+    assert sorted(files) == [DATABASE, "lock"]
     assert set(files.values()) == {0o600}
 
 
-@pytest.mark.parametrize(
-    "harm",
-    [
-        "DELETE FROM releases WHERE number = 7",
-        "DELETE FROM releases WHERE number = 12",
-        "UPDATE releases SET scale = scale + 1 WHERE number = 3",
-        "UPDATE releases SET value = 0 WHERE number = 3",
-        "UPDATE state SET trial = 11",
-        "UPDATE state SET policy = '{}'",
-        "DELETE FROM state",
-        "DROP TABLE state",
-    ],
-)
-def test_rows_that_are_missing_or_altered_are_noticed(tmp_path: Path, harm: str) -> None:
+def cut_out(data: bytearray, number: int) -> None:
+    """Take a release out of the ledger; those after it move up."""
+    layout = found_in(bytes(data)).layout
+    del data[layout.record(number) : layout.record(number + 1)]
+
+
+def altered(data: bytearray, number: int, place: int) -> None:
+    data[found_in(bytes(data)).layout.record(number) + place] ^= 1
+
+
+def in_both_slots(data: bytearray, place: int) -> None:
+    layout = found_in(bytes(data)).layout
+    for number in (0, 1):
+        data[layout.slot(number) + place] ^= 1
+
+
+HARM: dict[str, Callable[[bytearray], None]] = {
+    "a release is missing": lambda data: cut_out(data, 7),
+    "the last release is missing": lambda data: cut_out(data, 12),
+    "another scale": lambda data: altered(data, 3, 4 * 8),
+    "another value": lambda data: altered(data, 3, 5 * 8),
+    "no longer a possible release": lambda data: altered(data, 3, 6 * 8),
+    "another trial": lambda data: in_both_slots(data, 8),
+    "another sum": lambda data: in_both_slots(data, 10 * 8),
+    "no state": lambda data: data.__setitem__(slice(BLOCK, 3 * BLOCK), bytes(2 * BLOCK)),
+    "the end is missing": lambda data: data.__delitem__(slice(3 * BLOCK, None)),
+    "another header": lambda data: data.__setitem__(40, data[40] ^ 1),
+    "another magic": lambda data: data.__setitem__(0, data[0] ^ 1),
+}
+
+
+@pytest.mark.parametrize("harm", HARM.values(), ids=HARM)
+def test_rows_that_are_missing_or_altered_are_noticed(tmp_path: Path, harm: Callable[[bytearray], None]) -> None:
     journal = opened(tmp_path)
     play(new_agent(), journal, 12)
     journal.close()
-    with sqlite3.connect(tmp_path / DATABASE) as database:
-        database.execute(harm)
-    database.close()
+    data = bytearray((tmp_path / DATABASE).read_bytes())
+    harm(data)
+    (tmp_path / DATABASE).write_bytes(data)
     with pytest.raises(StateUnusable, match=r"is damaged .* nothing is sent"):
         opened(tmp_path)
     with pytest.raises(StateUnusable, match="is damaged"):
         read_state(tmp_path)
+    assert (tmp_path / DATABASE).read_bytes() == data
 
 
 @pytest.mark.parametrize("where", range(0, 24, 3))
@@ -244,7 +279,8 @@ def test_a_file_with_a_page_of_rubbish_is_refused_or_is_still_whole(tmp_path: Pa
 def test_a_write_that_fails_is_told_before_anything_is_sent(tmp_path: Path) -> None:
     journal, agent = opened(tmp_path), new_agent()
     play(agent, journal, 3)
-    journal._database.execute("PRAGMA query_only = 1")
+    with (tmp_path / DATABASE).open("rb") as file:  # from now on it may only be read
+        os.dup2(file.fileno(), journal._storage._file)
     with pytest.raises(LedgerInDoubt, match="nothing of trial 4 was sent"):
         journal.intend(4, 0)
     journal.close()
@@ -257,8 +293,7 @@ def test_reading_beside_a_running_agent_or_after_a_crash_changes_nothing(tmp_pat
     assert read_state(tmp_path).trial == 6
     crashed = tmp_path / "crashed"
     crashed.mkdir()
-    for name in (DATABASE, f"{DATABASE}-wal"):
-        (crashed / name).write_bytes((tmp_path / name).read_bytes())
+    (crashed / DATABASE).write_bytes((tmp_path / DATABASE).read_bytes())
     before = {path.name: path.read_bytes() for path in crashed.iterdir()}
     assert read_state(crashed).trial == 6
     assert {path.name: path.read_bytes() for path in crashed.iterdir()} == before

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from agentd.core.chance import Purpose, stream
+from agentd.simulate.memory_transport import MemoryTransport
 from agentd.simulate.network_faults import NO_FAULTS, Faults, Partition
+from agentd.wire.frame import Frame
 
 
 def copies(faults: Faults, times: int = 1, sender: int = 0, receiver: int = 1, round_: int = 1) -> list[list[int]]:
@@ -13,7 +15,7 @@ def copies(faults: Faults, times: int = 1, sender: int = 0, receiver: int = 1, r
     return [list(faults.copies(sender, receiver, round_, chance)) for _ in range(times)]
 
 
-@pytest.mark.parametrize("name", ["loss", "duplication"])
+@pytest.mark.parametrize("name", ["loss", "duplication", "overtaken"])
 @pytest.mark.parametrize("chance", [-0.1, 1.1, float("nan")])
 def test_what_is_no_probability_is_refused(name: str, chance: float) -> None:
     with pytest.raises(ValueError, match=rf"{name} must be a probability in \[0, 1\]"):
@@ -49,6 +51,17 @@ def test_delays_take_every_value_up_to_the_largest() -> None:
 
 def test_the_copies_of_one_frame_are_delayed_apart() -> None:
     assert any(one != other for one, other in copies(Faults(max_delay=3, duplication=1.0), 50))
+
+
+def test_who_is_overtaken_takes_a_round_more_and_comes_after_the_next_frame() -> None:
+    """4000 frames at 0.25: five standard deviations are 137."""
+    assert abs(copies(Faults(overtaken=0.25), 4000).count([1]) - 1000) < 137
+    line = MemoryTransport(Faults(overtaken=0.5), stream(3, Purpose.FAULT))
+    for number in range(1, 100):
+        line.send(Frame(b"", 0, 0, number, number, 0, (), 2), 30, 1, number)
+    arrived = [[flight.frame.round for flight in line.arrivals(number)] for number in range(1, 101)]
+    assert {tuple(number - round_ for round_ in of) for number, of in enumerate(arrived, start=1)} >= {(0, 1), (0,)}
+    assert all(of == sorted(of, reverse=True) for of in arrived)
 
 
 def test_a_partition_cuts_both_ways_between_the_sides_while_it_lasts() -> None:

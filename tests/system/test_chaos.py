@@ -16,6 +16,8 @@ from evidence import until
 from running_testbeds import agentd, agentd_json, read_json
 
 from agentd.cli import cli
+from agentd.run.status import read_status
+from deploy.plan.plan import log_name, own_log_name
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -43,13 +45,15 @@ def chaos(*args: str) -> str:
 
 
 def events_of(place: Path, agent: int, name: str) -> list[dict[str, Any]]:
-    text = (place / "logs" / f"agent-{agent}.jsonl").read_text(encoding="utf-8")
+    log = next(path for path in (place / log_name(agent), place / own_log_name(agent)) if path.exists())
+    text = log.read_text(encoding="utf-8")
     whole = [json.loads(line) for line in text.split("\n")[:-1]]
     return [event for event in whole if event["event"] == name]
 
 
 def trials(place: Path) -> dict[int, int]:
-    return {row["id"]: row["trial"] for row in (read_json(place / "status.json") or {"agents": []})["agents"]}
+    status = read_status(place)
+    return {agent.id: agent.trial for agent in status.agents} if status is not None else {}
 
 
 def across(place: Path, sides: tuple[range, range]) -> dict[int, set[int]]:

@@ -18,13 +18,17 @@ from container_image import docker_or_skip
 from evidence import until
 from running_testbeds import CONTRACT, PATIENCE_S, PATIENT, agentd, agentd_json, read_json, start
 
+from agentd.core.message import TOKEN_BYTES
 from agentd.run.scenario import make_scenario
+from agentd.run.status import APART, read_status
 from agentd.settings import TestbedSettings
 from deploy.containers import containers
 from deploy.containers.compose import COMPOSE
+from deploy.containers.compose_document import RUN_DIR
 from deploy.containers.containers import ids_of, networks_of, user_inside
 from deploy.containers.docker import Docker, find_composes
 from deploy.containers.swarm import INIT
+from deploy.plan.plan import own_log_name
 from deploy.testbed.control import kill_agent, restart_agent
 from deploy.testbed.display import Nothing
 from deploy.testbed.launch import carry_out
@@ -68,6 +72,11 @@ def owners(place: Path) -> set[int]:
     return {path.lstat().st_uid for path in (place, *place.rglob("*")) if not stat.S_ISSOCK(path.lstat().st_mode)}
 
 
+def pulls_in(place: Path) -> int:
+    status = read_status(place)
+    return status.pulls if status is not None else 0
+
+
 def same_as_the_simulation(place: Path, tmp_path: Path, flags: tuple[str, ...]) -> bool:
     agentd("simulate", *flags, "--run-dir", str(tmp_path / "simulated"))
     return (tmp_path / "simulated" / "pulls.npz").read_bytes() == (place / "pulls.npz").read_bytes()
@@ -86,6 +95,21 @@ def test_containers_do_to_the_bit_what_the_simulation_does(
     assert owners(place) == {os.getuid()}
 
 
+def test_an_environment_that_crashes_in_its_container_goes_on_from_its_journal(
+    docker: Docker, agentd_image: str, place: Path, tmp_path: Path
+) -> None:
+    longer = ("--agents", "3", "--edge-probability", "1", "--rounds", "400", "--seed", "11")
+    flags = ("--runtime", "compose", "--image", agentd_image, *longer, *PATIENT, "--run-dir", str(place))
+    with start("up", *flags) as process:
+        until(lambda: pulls_in(place) > 100)
+        os.kill(read_json(place / "testbed.json")["children"]["environment"]["pid"], signal.SIGKILL)
+        out, err = process.communicate(timeout=2 * PATIENCE_S)
+    assert process.returncode == 0, out + err
+    assert "the environment died and its runtime started it again; the run goes on" in out
+    assert [fault["what"] for fault in read_json(place / "summary.json")["faults"]] == ["environment restarted"]
+    assert same_as_the_simulation(place, tmp_path, longer)
+
+
 def inside(docker: Docker, container: str, command: str) -> str:
     return docker.run(["exec", container, "sh", "-c", command], check=False).stdout
 
@@ -101,6 +125,7 @@ def test_containers_are_confined_and_come_back_and_what_is_left_of_them_is_remov
     assert list(running)[:2] == ["supervisor", "environment"]
     assert set(running) == {"supervisor", "environment", "agent-0", "agent-1", "agent-2"}
     assert_confined(docker, running["agent-1"]["container"])
+    assert_secrets_stay_apart(docker, {name: entry.get("container", "") for name, entry in running.items()})
     assert_crash_is_overcome(place, running["agent-1"])
     assert_kill_and_restart_are_the_operators(place)
     assert {json.loads(line).get("agent") for line in agentd("logs", "2", "--json").stdout.splitlines()} == {2}
@@ -129,12 +154,63 @@ def assert_confined(docker: Docker, container: str) -> None:
     assert lines[-2:] == ["read-only", "tmp"]
 
 
+def assert_secrets_stay_apart(docker: Docker, ids: dict[str, str]) -> None:
+    """An agent sees its own secret and state, the environment nobody's, and no command line holds one."""
+    found = f"cd {RUN_DIR}; find . -name 'agent-*' -type d | sort | tr '\\n' ' '"
+    assert inside(docker, ids["agent-1"], found) == "./logs/agent-1 ./seats/agent-1 ./state/agent-1 "
+    assert inside(docker, ids["environment"], found) == ""
+    everything = inside(docker, ids["environment"], f"cd {RUN_DIR}; ls")
+    assert {"testbed.json", "manifest.json", "plan.json", "docker-compose.yml"}.isdisjoint(everything.split())
+    secret = inside(docker, ids["agent-1"], f"cat {RUN_DIR}/seats/agent-1/seat").strip()
+    assert len(bytes.fromhex(secret)) == TOKEN_BYTES
+    assert secret not in docker.run(["inspect", ids["agent-1"], ids["environment"]]).stdout
+
+
+LINKED = ("supervisor.log", "docker.log", "stderr.log", "failures.jsonl", "agent-0.jsonl", "agent-1.jsonl")
+
+
+def test_a_container_that_turns_against_its_host_writes_to_nothing_but_what_is_its_own(
+    docker: Docker, agentd_image: str, place: Path, tmp_path: Path
+) -> None:
+    """It puts links, pipes and escape sequences wherever it may write; the host looks, goes on, and ends in order."""
+    flags = ("--runtime", "compose", "--image", agentd_image, "--run-dir", str(place))
+    agentd_json("up", *ENDLESS, *flags, "--detach")
+    victim = tmp_path / "victim"
+    victim.write_text("precious", encoding="utf-8")
+    (listed,) = agentd_json("ps")
+    ids = {entry["name"]: entry.get("container", "") for entry in listed["processes"]}
+    links = f"for f in {' '.join(LINKED)}; do rm -f $f; ln -s {victim} $f; done"
+    inside(docker, ids["agent-1"], f"cd {RUN_DIR}/logs; {links}; cd agent-1; {links}")
+    inside(
+        docker, ids["agent-2"], f"cd {RUN_DIR}/logs/agent-2; rm *; mkfifo agent-2.jsonl; rm ../../seats/agent-2/seat"
+    )
+    inside(
+        docker, ids["environment"], f"cd {RUN_DIR}; {links}; cd logs; {links}; rm ../status.json; mkfifo ../status.json"
+    )
+    assert agentd_json("status")["state"] == "running"
+    assert json.loads(agentd("logs", "0", "-n", "1", "--json").stdout)["agent"] == 0
+    assert agentd("logs", "1", "2").stdout == ""
+    restart_agent(place, 0)
+    agentd("chaos", "partition", "0|1", "--for", "100ms")
+    agentd("down", str(place))
+    assert victim.read_text(encoding="utf-8") == "precious"
+    assert {path.name for path in place.iterdir()} >= CONTRACT
+    assert (place / "seats" / "agent-2" / "seat").is_file(), "the secret was drawn for it and is only read"
+    plain = [path for path in place.rglob("*") if not path.is_symlink() and (path.is_file() or path.is_dir())]
+    assert [path for path in plain if path.stat().st_mode & 0o077] == (
+        [place / "chaos", place / "chaos" / "links.json"] if os.geteuid() == 0 else []
+    ), "another user reads the faults, in a directory that only their owner may enter"
+    assert place.stat().st_mode & 0o777 == 0o700
+
+
 def trial_of(place: Path, agent: int) -> int:
-    return int(read_json(place / "status.json")["agents"][agent]["trial"])
+    status = read_status(place)
+    assert status is not None
+    return status.agents[agent].trial
 
 
 def times_joined(place: Path, agent: int) -> int:
-    return (place / "logs" / f"agent-{agent}.jsonl").read_text(encoding="utf-8").count('"event": "joined"')
+    return (place / own_log_name(agent)).read_text(encoding="utf-8").count('"event": "joined"')
 
 
 def assert_crash_is_overcome(place: Path, entry: dict[str, Any]) -> None:
@@ -163,7 +239,7 @@ def test_ctrl_c_leaves_no_container_and_a_complete_run_directory(
 ) -> None:
     flags = ("--runtime", "compose", "--image", agentd_image, "--run-dir", str(place), "--json")
     with start("up", *ENDLESS, *flags) as process:
-        until(lambda: (read_json(place / "status.json") or {}).get("pulls", 0) > 20)
+        until(lambda: pulls_in(place) > 20)
         os.killpg(process.pid, signal.SIGINT)
         out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
@@ -210,6 +286,41 @@ def test_a_subnet_in_use_is_refused_by_name(docker: Docker, agentd_image: str, p
     assert "--subnet 10.255.254.0/25 overlaps with 10.255.254.0/24" in refused.stderr
 
 
+def make_directories(file: Path) -> None:
+    """What the first lines of a printed file tell an operator to do."""
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#   install"):
+            subprocess.run(line.removeprefix("#   ").split(), cwd=file.parent, check=True)
+
+
+def test_a_container_of_the_printed_file_that_is_made_anew_finds_its_state(
+    docker: Docker, agentd_image: str, place: Path, tmp_path: Path
+) -> None:
+    compose, subnet = find_composes()[0], f"10.253.{secrets.randbelow(250)}.0/24"
+    budget = ("--epsilon-budget", "40", "--algorithm", "private-ucb")
+    file = tmp_path / "docker-compose.yml"
+    flags = (*ENDLESS, *budget, "--image", agentd_image, "--subnet", subnet)
+    file.write_text(agentd("compose", *flags).stdout, encoding="utf-8")
+    make_directories(file)
+    project = ("--project-name", f"agentd-test-{secrets.token_hex(4)}", "--file", str(file))
+    try:
+        compose.run([*project, "up", "--detach"], timeout_s=PATIENCE_S, environment=dict(os.environ))
+        until(lambda: pulls_in(place) > 60)
+        compose.run([*project, "rm", "--stop", "--force", "agent-1"], timeout_s=PATIENCE_S)
+        stopped_at = trial_of(place, 1)
+        compose.run([*project, "up", "--detach", "--no-deps", "agent-1"], timeout_s=PATIENCE_S)
+        # The status file is a moment behind: what it said of the agent then may still be of its first life.
+        until(lambda: times_joined(place, 1) == 2 and trial_of(place, 1) > stopped_at + 5)
+    finally:
+        compose.run([*project, "down"], check=False, timeout_s=PATIENCE_S)
+    log = [json.loads(line) for line in (place / own_log_name(1)).read_text(encoding="utf-8").splitlines()]
+    first, second = [event["trial"] for event in log if event["event"] == "joined"]
+    assert (first, second > 0) == (0, True)
+    ledger = agentd_json("ledger", str(place))[1]
+    assert (ledger["incarnation"], ledger["trial"] > stopped_at) == (0, True), "one life, in one ledger"
+    assert 0 < ledger["one_reward"]["pure"] <= 40
+
+
 @pytest.mark.parametrize("generation", ["docker-compose", "docker compose"])
 def test_the_printed_file_runs_by_itself(
     generation: str, docker: Docker, agentd_image: str, place: Path, tmp_path: Path
@@ -222,15 +333,13 @@ def test_the_printed_file_runs_by_itself(
     file.write_text(
         agentd("compose", *SMALL, *PATIENT, "--image", agentd_image, "--subnet", subnet).stdout, encoding="utf-8"
     )
-    head = file.read_text(encoding="utf-8").splitlines()
-    made = next(line.removeprefix("#   ") for line in head if line.startswith("#   install"))
-    subprocess.run(made.split(), cwd=tmp_path, check=True)
+    make_directories(file)
     project = ("--project-name", f"agentd-test-{secrets.token_hex(4)}", "--file", str(file))
     try:
         compose.run([*project, "up"], timeout_s=PATIENCE_S, environment={**os.environ, "COMPOSE_PARALLEL_LIMIT": "64"})
     finally:
         compose.run([*project, "down"], check=False, timeout_s=PATIENCE_S)
-    assert same_as_the_simulation(place, tmp_path, SMALL)
+    assert same_as_the_simulation(place / APART, tmp_path, SMALL)
 
 
 @contextlib.contextmanager

@@ -40,6 +40,8 @@ def test_it_runs_in_processes_as_it_does_in_memory(place: Path) -> None:
     assert simulated.stderr.splitlines() == [LINE]
     assert pulls(place / "up") == pulls(place / "simulated")
     one, other = json.loads(up.stdout), json.loads(simulated.stdout)
+    assert (one["privacy"].pop("simulated"), other["privacy"].pop("simulated")) == (False, True)
+    assert other["privacy"].pop("note").endswith(one["privacy"].pop("note"))
     for figure in ("algorithm", "group_regret", "messages", "bytes", "dropped", "privacy"):
         assert one[figure] == other[figure], figure
     assert one["messages"] > 0

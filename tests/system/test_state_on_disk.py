@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 import zmq
-from agentd_processes import Process, agent_arguments
+from agentd_processes import EnvironmentProcess, Process, agent_arguments
 from evidence import until
 from loopback import LONG_S, Peer, StandIn, events, free_address
 from loopback_fixtures import Context
@@ -69,6 +70,57 @@ def test_an_agent_that_was_killed_comes_back_as_itself(context: Context, tmp_pat
     assert read_state(tmp_path / "state").trial >= 3
 
 
+@pytest.mark.parametrize("algorithm", ["private-ucb", "sealed"])
+def test_a_copy_from_before_the_last_round_gives_that_round_up_and_an_older_one_is_refused(
+    context: Context, tmp_path: Path, algorithm: str
+) -> None:
+    """With a real environment; the round that the copy lacks was sent, and heard."""
+    own, other, state, log = free_address(), free_address(), tmp_path / "state", tmp_path / "log"
+    with EnvironmentProcess("--arms", "0.9,0.1") as environment:
+        arguments = agent_arguments(
+            1, own, environment.address, {2: other}, state=state, log_file=log, gamma=1, algorithm=algorithm, epsilon=8
+        )
+        peer = Peer(context, 2, 1, listen=other, hears=own)
+        peer.run = environment.run
+        with Process(*arguments) as process:
+            peer.join()
+            for round_ in (1, 2, 3, 4):
+                peer.hear_round(round_)  # it waits for us, and nothing is under way
+                shutil.copytree(state, tmp_path / f"copy-{round_}")
+                peer.publish(round_)
+            peer.hear_round(5)
+            process.kill()
+        newest = read_state(state)
+        shutil.rmtree(state)
+        (tmp_path / "copy-4").rename(state)
+        with Process(*arguments) as process:
+            peer.await_subscription(times=2)
+            peer.greet(5)
+            frame = peer.hear_round(6)
+            process.kill()
+        peer.close()
+        shutil.copytree(tmp_path / "copy-3", tmp_path / "old")
+        with Process(*(flag if flag != str(state) else str(tmp_path / "old") for flag in arguments)) as process:
+            assert process.wait() == 78
+    assert "refuses this state" in process.errors or "this is an older copy" in process.errors
+    (line,) = [line for line in events(log) if "the trial is given up" in line["event"]]
+    assert (newest.trial, newest.incarnation, line["trial"], line["incarnation"], line["arm"]) == (
+        5,
+        0,
+        5,
+        5,
+        "unknown",
+    )
+    assert frame.incarnation == 5
+    assert {message.trial for batch in frame.batches for message in batch.messages()} == {6}
+    saved = read_state(state)
+    lost = [release for release, _ in newest.releases if release.trial == 5]
+    possible = [release for release, value in saved.releases if value is None]
+    assert len(possible) == line["charged"] == 2
+    assert set(lost) <= set(possible)
+    assert (saved.trial, saved.incarnation) == (6, 5)
+
+
 def test_sigterm_flushes_the_ledger(tmp_path: Path) -> None:
     state, log = tmp_path / "state", tmp_path / "log"
     with StandIn(free_address()) as environment, Process(*solo(environment, state, log)) as process:
@@ -76,7 +128,7 @@ def test_sigterm_flushes_the_ledger(tmp_path: Path) -> None:
         process.terminate()
         assert process.wait() == 0, process.errors
         report = environment.reports[1]
-    assert sorted(path.name for path in state.iterdir()) == [DATABASE, "lock"]
+    assert sorted(path.name for path in state.iterdir()) == [DATABASE, "lock", "seat"]
     saved = read_state(state)
     assert saved.trial == report.trial == len(saved.releases)
 
@@ -106,7 +158,7 @@ def test_a_spent_budget_is_told_once_and_the_agent_goes_on(tmp_path: Path) -> No
 
 
 def test_a_full_disk_ends_it_before_anything_is_sent(context: Context, tmp_path: Path) -> None:
-    """Files may not grow beyond 96 kB: what SQLite is told then is what a full disk tells it."""
+    """Files may not grow beyond 96 kB: what the agent is told then is what a full disk tells it."""
     own, other, state = free_address(), free_address(), tmp_path / "state"
     limited = "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (98304, 98304)); "
     limited += "sys.argv[0] = 'agentd'; runpy.run_module('agentd', run_name='__main__')"
@@ -260,3 +312,32 @@ def test_the_ledgers_of_twenty_agents_say_what_was_on_the_wire(
     privacy = json.loads((place / "summary.json").read_text(encoding="utf-8"))["privacy"]
     worst = max(ledger["one_reward"]["pure"] for ledger in ledgers)
     assert (privacy["releases"], privacy["per_agent_epsilon"]) == (releases, pytest.approx(worst))
+
+
+def test_what_a_life_spent_whose_state_was_moved_away_stays_in_the_summary(tmp_path: Path) -> None:
+    """Two lives of one agent: one reward is exposed to the one that spent more, one reward in each to both."""
+    run_dir, state = tmp_path / "run", tmp_path / "state"
+
+    def reported() -> float:
+        path = run_dir / "reports.json"
+        listed = json.loads(path.read_text(encoding="utf-8"))["reports"] if path.exists() else []
+        return float(listed[0]["epsilon"]) if listed else 0.0
+
+    with EnvironmentProcess("--arms", "0.9,0.1", "--agents", "2", "--run-dir", str(run_dir)) as environment:
+        usual = {"clock": "free", "interval": 0.002, "state": state, "seat": tmp_path / "seat"}
+        arguments = agent_arguments(1, free_address(), environment.address, {}, **usual)
+        with Process(*arguments) as agent:
+            until(lambda: reported() > 4.0)
+            agent.kill()
+        spent = until(reported)
+        state.rename(tmp_path / "moved away")
+        with Process(*arguments) as agent:
+            until(lambda: 0.5 < reported() < spent)
+            agent.terminate()
+            assert agent.wait() == 0, agent.errors
+        summary = environment.end()
+    (told,) = json.loads((run_dir / "reports.json").read_text(encoding="utf-8"))["reports"]
+    privacy = summary["privacy"]
+    assert told["lives_before"][0] == 1
+    assert (privacy["lives"], privacy["per_agent_epsilon"]) == (2, max(spent, told["epsilon"]))
+    assert privacy["epsilon_over_lives"] == pytest.approx(spent + told["epsilon"])

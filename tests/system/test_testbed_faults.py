@@ -116,6 +116,25 @@ def test_an_environment_that_is_killed_and_started_again_counts_every_pull_once(
     assert (place / "pulls.journal").stat().st_size == 32 + 16 * agents * rounds
 
 
+def test_an_environment_that_dies_is_started_again_and_the_run_is_the_one_without_the_crash(
+    place: Path, tmp_path: Path
+) -> None:
+    flags = ("--agents", "6", "--edge-probability", "0.5", "--rounds", "500", "--seed", "12")
+    with start("up", *flags, *PATIENT, "--run-dir", str(place)) as process:
+        until(lambda: trial_of(place, 0) > 50)
+        os.kill(int(read_json(place / "testbed.json")["children"]["environment"]["pid"]), signal.SIGKILL)
+        out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, out + err
+    what = "environment died (killed by SIGKILL) and was started again from its journal"
+    assert what in out
+    summary = read_json(place / "summary.json")
+    assert ([fault["what"] for fault in summary["faults"]], summary["failure"]) == ([what], "")
+    simulated = tmp_path / "simulated"
+    agentd_json("simulate", *flags, "--run-dir", str(simulated))
+    assert (simulated / "pulls.npz").read_bytes() == (place / "pulls.npz").read_bytes()
+    assert read_json(simulated / "summary.json")["group_regret"] == summary["group_regret"]
+
+
 GAMMAS = ("1", "2", "full")
 ONCE = [(name, gamma, "4") for name in ALGORITHMS for gamma in (GAMMAS if ALGORITHMS[name].tells else ("2",))]
 """Where nobody tells anybody anything, γ makes no difference."""

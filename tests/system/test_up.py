@@ -18,9 +18,9 @@ from running_testbeds import CONTRACT, PATIENCE_S, PATIENT, agentd, agentd_json,
 
 from agentd.run.scenario import make_scenario
 from agentd.settings import Pace, TestbedSettings
+from deploy.local import ports
 from deploy.local.local_runtime import LOCAL
-from deploy.plan import ports
-from deploy.plan.ports import reserve
+from deploy.local.ports import reserve
 from deploy.testbed.control import kill_agent, restart_agent
 from deploy.testbed.display import Nothing
 from deploy.testbed.launch import carry_out
@@ -58,12 +58,28 @@ def test_a_seeded_testbed_does_to_the_bit_what_the_simulation_does(algorithm: st
     assert {path.name for path in place.iterdir()} >= CONTRACT
     for name, table in pulls(tmp_path / "simulated").items():
         np.testing.assert_array_equal(pulls(place)[name], table)
-    for figure in ("group_regret", "messages", "privacy", "dropped", "gamma", "diameter", "seed"):
+    for figure in ("group_regret", "messages", "dropped", "gamma", "diameter", "seed"):
         assert run[figure] == simulated[figure], figure
+    assert run["privacy"] | {"simulated": True, "note": simulated["privacy"]["note"]} == simulated["privacy"]
+    assert run["privacy"]["note"] == "reproducible, not private"
     assert (run["interrupted"], run["agents_lost"], run["failure"]) == (False, [], "")
     assert read_json(place / "summary.json") == {key: value for key, value in run.items() if key != "run_dir"}
     assert {path.name for path in (place / "logs").glob("agent-*.jsonl")} == {f"agent-{i}.jsonl" for i in range(5)}
     assert nothing_runs(pids_of(place))
+
+
+def test_two_runs_of_a_seed_have_ids_of_their_own_and_the_same_pulls(place: Path, tmp_path: Path) -> None:
+    flags = ("--agents", "4", "--edge-probability", "1", "--rounds", "30", "--seed", "11", "--policy", "3=ucb1")
+    first = agentd_json("up", *flags, *PATIENT, "--run-dir", str(place))
+    second = agentd_json("up", *flags, *PATIENT, "--run-dir", str(tmp_path / "second"))
+    assert first["run"] != second["run"]
+    assert first["terms"] != second["terms"]
+    assert first["group_regret"] == second["group_regret"]
+    simulated = agentd_json("simulate", "--engine", "agents", *flags, "--run-dir", str(tmp_path / "simulated"))
+    assert simulated["dropped"] == first["dropped"] == {}, "an agent with another policy is no stranger"
+    for other in ("second", "simulated"):
+        for name, table in pulls(tmp_path / other).items():
+            np.testing.assert_array_equal(pulls(place)[name], table)
 
 
 def test_noise_without_a_seed_is_another_each_time_and_said_to_be_private(place: Path, tmp_path: Path) -> None:
@@ -202,15 +218,16 @@ def test_ports_that_are_taken_are_refused_by_name_before_anything_starts(
     assert not place.exists()
 
 
-def test_an_agent_that_cannot_bind_fails_the_run_with_a_line_that_names_its_port(place: Path) -> None:
+def test_nobody_is_quicker_than_the_agents_at_ports_that_were_chosen(place: Path) -> None:
     scenario = make_scenario(TestbedSettings(agents=3, edge_probability=1.0, rounds=10))
-    prepared = LOCAL.prepare(scenario, Wanted(run_dir=place, pace=Pace(ready_timeout_s=PATIENCE_S)))
-    port = prepared.plan.base_port + 2
-    with socket.create_server(("127.0.0.1", port)):  # somebody was quicker
-        result = carry_out(prepared, Nothing())
-    assert result.ending.exit_code == 1
-    assert result.ending.failure.startswith("agent-1 failed before the testbed was ready: ")
-    assert f":{port}" in result.ending.failure
+    wanted = Wanted(run_dir=place, pace=Pace(ready_timeout_s=PATIENCE_S), transport="tcp")
+    prepared = LOCAL.prepare(scenario, wanted)
+    assert len(prepared.plan.ports) == 4
+    for port in prepared.plan.ports:
+        with pytest.raises(OSError, match="in use"):
+            socket.create_server(("127.0.0.1", port), reuse_port=True)
+    result = carry_out(prepared, Nothing())
+    assert (result.ending.exit_code, result.summary["rounds"]) == (0, 10)
     assert nothing_runs(pids_of(place))
 
 

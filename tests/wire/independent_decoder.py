@@ -21,9 +21,10 @@ def require(condition: bool) -> None:
 class Reader:
     """Reads the few MessagePack forms that the protocol uses, each only in its shortest form."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, longest: int, deepest: int) -> None:
         self.data = data
         self.at = 0
+        self.longest, self.deepest = longest, deepest
 
     def take(self, length: int) -> bytes:
         require(self.at + length <= len(self.data))
@@ -36,8 +37,8 @@ class Reader:
         require(value >= least)
         return value
 
-    def value(self, depth: int = 0) -> int | float | bytes | str | list:
-        require(depth < 4)
+    def value(self, depth: int = 0) -> int | float | bytes | str | list | None:
+        require(depth < self.deepest)
         first = self.take(1)[0]
         if first <= 0x7F:
             return first
@@ -46,6 +47,8 @@ class Reader:
         if 0xA0 <= first <= 0xBF:
             return self.text(first - 0xA0)
         match first:
+            case 0xC0:
+                return None
             case 0xC4:
                 return self.take(self.number(1, 0))
             case 0xC5:
@@ -71,7 +74,7 @@ class Reader:
         raise Refused
 
     def array(self, length: int, depth: int) -> list:
-        require(length <= 32)
+        require(length <= self.longest)
         return [self.value(depth + 1) for _ in range(length)]
 
     def text(self, length: int) -> str:
@@ -81,9 +84,9 @@ class Reader:
             raise Refused from error
 
 
-def read_array(data: bytes, limit: int) -> list:
+def read_array(data: bytes, limit: int, longest: int = 15, deepest: int = 4) -> list:
     require(len(data) <= limit)
-    reader = Reader(data)
+    reader = Reader(data, longest, deepest)
     fields = reader.value()
     require(reader.at == len(data))
     require(isinstance(fields, list) and len(fields) > 0 and type(fields[0]) is int and fields[0] == 1)
@@ -153,26 +156,31 @@ def read_batch(batch: object, expected_arms: int | None) -> dict:
 
 def read_environment(data: bytes) -> dict:
     """The message as JSON shows it in vectors.json: its type number and its fields."""
-    _, *rest = read_array(data, 8 * 1024)
+    if data[:3] == b"\x99\x01\x02":  # a WELCOME: it alone has terms in it
+        _, *rest = read_array(data, 16 * 1024, longest=1024, deepest=7)
+    else:
+        _, *rest = read_array(data, 8 * 1024, longest=64)
     require(len(rest) >= 1)
     number, *fields = rest
-    whole(number, 1, 10)
+    whole(number, 1, 12)
     rules = {
-        1: (agent, u53),
-        2: (run_name, lambda v: whole(v, 1, 1024), bound, bound, u30, lambda v: whole(v, 1, 2**30)),
-        3: (agent, trial_number, arm_number),
+        1: (agent, token, lambda v: None if v is None else u53(v)),
+        2: (terms, bound, bound, next_trial, u53, u53, u30),
+        3: (agent, token, trial_number, arm_number, u30),
         4: (trial_number, arm_number, lambda v: whole(v, 0, 2**20)),
-        5: (agent, u30, u53, u53, dropped, u53, lambda v: whole(v, 0, 1)),
-        6: (u30,),
+        5: (agent, token, u30, u53, u53, dropped, u53, lambda v: whole(v, 0, 1), u53, u30, blames),
+        6: (u30, u53, lives, u30),
         7: (),
         8: (),
-        9: (lambda v: whole(v, 1, 8), lambda v: text(v, 200)),
+        9: (lambda v: whole(v, 1, 10), lambda v: text(v, 200)),
         10: (trial_number, u53),
+        11: (agent, token),
+        12: (agent, next_trial),
     }[number]
     require(len(fields) == len(rules))
     read = [rule(field) for rule, field in zip(rules, fields, strict=True)]
     if number == 2:
-        require(read[2] < read[3] and math.isfinite(read[3] - read[2]))
+        require(read[1] < read[2] and math.isfinite(read[2] - read[1]))
     return {"type": number, "fields": read}
 
 
@@ -196,9 +204,19 @@ def arm_number(value: object) -> int:
     return whole(value, 0, 1023)
 
 
-def run_name(value: object) -> str:
-    require(len(binary(value)) == 8)
+def next_trial(value: object) -> int:
+    return whole(value, 1, 2**30)
+
+
+def token(value: object) -> str:
+    require(len(binary(value)) == 16)
     return value.hex()
+
+
+def terms(value: object) -> dict:
+    from independent_terms import read_terms  # which reads as we do
+
+    return read_terms(value)
 
 
 def bound(value: object) -> float:
@@ -211,9 +229,27 @@ def text(value: object, limit: int) -> str:
     return value
 
 
-def dropped(value: object) -> list:
-    require(type(value) is list and len(value) <= 32)
+def pairs(value: object, most: int) -> list:
+    require(type(value) is list and len(value) <= most)
     require(all(type(pair) is list and len(pair) == 2 for pair in value))
-    pairs = [[text(name, 32), u53(count)] for name, count in value]
-    require(len({name for name, _ in pairs}) == len(pairs))
-    return pairs
+    return value
+
+
+def dropped(value: object) -> list:
+    read = [[text(name, 32), u53(count)] for name, count in pairs(value, 32)]
+    require(len({name for name, _ in read}) == len(read))
+    return read
+
+
+def blames(value: object) -> list:
+    require(type(value) is list and len(value) <= 16)
+    require(all(type(item) is list and len(item) == 3 for item in value))
+    read = [[agent(who), whole(why, 1, 4), u53(times)] for who, why, times in value]
+    require(len({(who, why) for who, why, _ in read}) == len(read))
+    return read
+
+
+def lives(value: object) -> list:
+    read = [[agent(who), u53(incarnation)] for who, incarnation in pairs(value, 64)]
+    require(len({who for who, _ in read}) == len(read))
+    return read

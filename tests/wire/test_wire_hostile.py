@@ -7,6 +7,7 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+import independent_decoder
 import msgpack
 import pytest
 import wire_samples
@@ -103,11 +104,15 @@ def test_one_by_one_decoding_judges_mutants_as_decoding_many_at_once_does() -> N
             assert fault.value.reason == result.reason
 
 
-def test_mutants_of_environment_messages_are_each_refused_or_have_exactly_this_meaning() -> None:
+@pytest.mark.parametrize(
+    "number", [MESSAGES, pytest.param(50 * MESSAGES, marks=[pytest.mark.long, pytest.mark.timeout(1500)])]
+)
+def test_mutants_of_environment_messages_are_each_refused_or_have_exactly_this_meaning(number: int) -> None:
+    """A million of them in make test-long."""
     dice = random.Random(20261117)
     seeds = [encode_environment(message) for message in wire_samples.sample_messages().values()]
     outcomes: Counter[str] = Counter()
-    for part in mutants(seeds, MESSAGES, dice):
+    for part in mutants(seeds, number, dice):
         try:
             message = decode_environment(part)
         except PeerError as fault:
@@ -115,8 +120,22 @@ def test_mutants_of_environment_messages_are_each_refused_or_have_exactly_this_m
         else:
             outcomes["accepted"] += 1
             assert encode_environment(message) == part
-    assert outcomes["accepted"] > MESSAGES // 100
-    assert set(outcomes) >= {"accepted", "shape", "type", "range", "tag", "version", "trailing", "canonical"}
+    assert outcomes["accepted"] > number // 100
+    reasons = {"shape", "type", "range", "length", "tag", "version", "trailing", "canonical", "not-msgpack"}
+    assert set(outcomes) >= {"accepted", *reasons}
+
+
+def test_mutants_are_judged_as_by_a_reader_that_knows_the_document_only() -> None:
+    dice = random.Random(7)
+    seeds = [encode_environment(message) for message in wire_samples.sample_messages().values()]
+    for part in mutants(seeds, MESSAGES, dice):
+        try:
+            expected = wire_samples.shown_message(decode_environment(part))
+        except PeerError:
+            with pytest.raises(independent_decoder.Refused):
+                independent_decoder.read_environment(part)
+        else:
+            assert independent_decoder.read_environment(part) == expected
 
 
 def tree(branches: int, leaf: bytes, size: int) -> bytes:

@@ -42,7 +42,7 @@ def test_the_examples_of_the_environment_are_what_the_codec_writes() -> None:
     written = {cells[0]: as_bytes(cells[1]) for cells in rows(TEXT.split("| example | bytes |")[1]) if "`" in cells[1]}
     samples = wire_samples.sample_messages()
     documented = [name for name in samples if name.isupper() and " " not in name]
-    assert len(written) == len(documented) == 10
+    assert len(written) == len(documented) == 12
     for example, data in written.items():
         assert data == encode_environment(samples[example.split("(")[0]])
 

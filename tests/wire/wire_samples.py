@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import terms_samples
 
 from agentd.core.bodies import RELEASED, SAMPLE, SEALED, TOTALS, Kind
 from agentd.core.bodies.cumulative import Cumulative
 from agentd.core.message import Batch, Message, batch_of
+from agentd.core.terms import Terms
+from agentd.core.trust.blame import Blame, Why
 from agentd.wire.environment_messages import (
     EnvironmentMessage,
     Hello,
@@ -16,6 +19,8 @@ from agentd.wire.environment_messages import (
     Pull,
     Refusal,
     Refused,
+    Release,
+    Released,
     Report,
     Reward,
     Wait,
@@ -24,7 +29,21 @@ from agentd.wire.environment_messages import (
 from agentd.wire.frame import GOODBYE, GREETING, Frame
 
 RUN = bytes.fromhex("00112233445566ff")
-NUMBER_OF_TYPE = {Hello: 1, Welcome: 2, Pull: 3, Reward: 4, Report: 5, Noted: 6, Ping: 7, Pong: 8, Refused: 9, Wait: 10}
+TOKEN = bytes(range(16))
+NUMBER_OF_TYPE = {
+    Hello: 1,
+    Welcome: 2,
+    Pull: 3,
+    Reward: 4,
+    Report: 5,
+    Noted: 6,
+    Ping: 7,
+    Pong: 8,
+    Refused: 9,
+    Wait: 10,
+    Release: 11,
+    Released: 12,
+}
 
 
 def a_frame(*batches: Batch, arms: int = 2, flags: int = 0, sender: int = 3, sequence: int = 301) -> Frame:
@@ -94,20 +113,54 @@ def sample_frames() -> dict[str, Frame]:
 
 def sample_messages() -> dict[str, EnvironmentMessage]:
     """One message of each type, as PROTOCOL.md shows them, and some at the limits."""
+    open_terms = Terms(5, None, run=RUN, horizon=1000)
     return {
-        "HELLO": Hello(3, 1),
-        "WELCOME": Welcome(RUN, 5, 0.0, 1.0, 1000, 1),
-        "PULL": Pull(3, 1, 4),
-        "REWARD": Reward(1, 4, 1 << 20),
-        "REPORT": Report(3, 200, 4000, 409600, (("stale", 2),), 4660000, False),
-        "NOTED": Noted(200),
+        "HELLO": Hello(3, TOKEN, None),
+        "WELCOME": Welcome(open_terms, 0.0, 1.0, 121, 120, 61_000, 140),
+        "PULL": Pull(3, TOKEN, 121, 4, 120),
+        "REWARD": Reward(121, 4, 1 << 20),
+        "REPORT": Report(
+            3, TOKEN, 200, 4000, 409600, (("stale", 2),), 4660000, False, 1, 212, (Blame(7, Why.SLOW, 9),)
+        ),
+        "NOTED": Noted(200, 3, ((7, 40), (3, 120)), 210),
         "PING": Ping(),
         "PONG": Pong(),
-        "REFUSED": Refused(Refusal.TRIAL_CONFLICT, "trial 1 was arm 4"),
+        "REFUSED": Refused(Refusal.WRONG_TOKEN, "another token"),
         "WAIT": Wait(1, 3),
-        "WELCOME without end": Welcome(RUN, 1024, -1e300, 1e300, 0, 1 << 30),
+        "RELEASE": Release(3, TOKEN),
+        "RELEASED": Released(3, 121),
+        "HELLO with the incarnation of a state": Hello(65535, b"\xff" * 16, (1 << 53) - 1),
+        "WELCOME without end": Welcome(Terms(1024, None, run=RUN), -1e300, 1e300, 1 << 30, 0, 0, 0),
+        "WELCOME with terms": Welcome(terms_samples.documented_terms(), 0.0, 1.0, 1, 0, (1 << 53) - 1, (1 << 30) - 1),
+        "PULL at the limits": Pull(65535, bytes(16), (1 << 30) - 1, 1023, (1 << 30) - 1),
+        "PULL of the first trial": Pull(0, TOKEN, 1, 0, 0),
         "REPORT with most reasons": Report(
-            65535, 0, 2**53 - 1, 0, tuple((f"reason-{n:02}" + "é" * 23, n) for n in range(32)), 0, True
+            65535,
+            TOKEN,
+            0,
+            2**53 - 1,
+            0,
+            tuple((f"reason-{n:02}" + "é" * 23, n) for n in range(32)),
+            0,
+            True,
+            2**53 - 1,
+        ),
+        "REPORT with most blames": Report(
+            65535,
+            TOKEN,
+            (1 << 30) - 1,
+            0,
+            0,
+            (),
+            0,
+            False,
+            0,
+            (1 << 30) - 1,
+            tuple(Blame(65535 - n // 4, Why(1 + n % 4), 2**53 - 1 - n) for n in range(16)),
+        ),
+        "NOTED without news": Noted(0, 0, (), 0),
+        "NOTED with most lives": Noted(
+            (1 << 30) - 1, 2**53 - 1, tuple((65535 - n, 2**53 - 1 - n) for n in range(64)), (1 << 30) - 1
         ),
         "REFUSED with the longest text": Refused(Refusal.RUN_OVER, "ü" * 200),
     }
@@ -146,7 +199,13 @@ def shown_frame(frame: Frame) -> dict:
 
 def shown_message(message: EnvironmentMessage) -> dict:
     """A message to or from the environment as vectors.json shows it."""
-    fields = [getattr(message, name) for name in message.__slots__]
-    shown = {bytes: lambda v: v.hex(), tuple: lambda v: [list(pair) for pair in v], bool: int, Refusal: int}
+    fields = message if isinstance(message, tuple) else [getattr(message, name) for name in message.__slots__]
+    shown = {
+        bytes: lambda v: v.hex(),
+        tuple: lambda v: [list(pair) for pair in v],
+        bool: int,
+        Refusal: int,
+        Terms: terms_samples.shown,
+    }
     plain = [shown.get(type(value), lambda v: v)(value) for value in fields]
     return {"type": NUMBER_OF_TYPE[type(message)], "fields": plain}

@@ -11,7 +11,9 @@ from typing import Any, TypeVar
 import click
 
 from agentd.run import fault_log
+from agentd.run.directory import finite
 from agentd.shell.link_faults import Side, parse_agents, parse_sides
+from agentd.untrusted import printable
 from deploy.chaos.chaos import Chaos
 from deploy.testbed import registry
 
@@ -84,7 +86,7 @@ Told = Callable[[list[dict[str, Any]]], None]
 
 def _tell(records: list[dict[str, Any]], *, as_json: bool) -> None:
     for record in records:
-        click.echo(json.dumps(record, ensure_ascii=False) if as_json else f"round {record['round']}: {record['what']}")
+        click.echo(json.dumps(record) if as_json else printable(f"round {record['round']}: {record['what']}"))
 
 
 def _hold(chaos: Chaos, for_s: float | None, undo: Callable[[], list[dict[str, Any]]], told: Told) -> None:
@@ -218,7 +220,7 @@ def history(run_dir: str | None, as_json: bool) -> None:
     """List what was done to a testbed, running or not."""
     done = fault_log.read_faults(registry.choose(run_dir).run_dir)
     if as_json:
-        click.echo(json.dumps(done, ensure_ascii=False))
+        click.echo(json.dumps(finite(done)))
     else:
         for record in done:
-            click.echo(f"{record.get('at', '')}  round {record['round']}: {record['what']}")
+            click.echo(printable(f"{record.get('at', '')!s:.40}  round {record['round']}: {record['what']}"))

@@ -7,8 +7,13 @@ from typing import Any, TypeVar
 
 import click
 
-from agentd.cli.options import group_options
-from agentd.settings import Pace
+from agentd.cli.options import group_options, in_order
+from agentd.core.policy import ALGORITHMS
+from agentd.core.policy.knobs import values_of
+from agentd.errors import SettingsError
+from agentd.run.scenario import Scenario
+from agentd.settings import Pace, Spending, budget_fault
+from deploy.plan.plan import Keep
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -16,6 +21,14 @@ HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 json_option = click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Machine-readable.")
 testbed_argument = click.argument("run_dir", required=False)
 
+_KEEP_OPTIONS = (
+    click.option(
+        "--state/--no-state",
+        default=None,
+        help="Keep the agents' ledgers and state in the run directory.  [default: yes, unless --seed]",
+    ),
+    group_options(Spending),
+)
 _PLAN_OPTIONS = (
     click.option(
         "--image", metavar="NAME", help="Of the containers; see agentd image build.  [default: agentd:VERSION]"
@@ -30,3 +43,22 @@ def plan_options(command: F) -> F:
     for option in reversed(_PLAN_OPTIONS):
         command = option(command)
     return command
+
+
+def keep_options(command: F) -> F:
+    """The flags that say what agents keep and may spend, for verbs that plan testbeds; `keep_of` reads them."""
+    decorated: F = in_order(_KEEP_OPTIONS)(command)
+    return decorated
+
+
+def keep_of(scenario: Scenario, state: bool | None, spending: Spending) -> Keep:
+    """What the agents write down; a seeded run has no privacy to keep a ledger of, and the disk costs time."""
+    spec = scenario.spec
+    noised = any(ALGORITHMS[spec.algorithm_of(agent)].noised for agent in range(scenario.graph.nodes))
+    if spending.epsilon_budget is not None and not noised:
+        raise SettingsError(f"--epsilon-budget: {scenario.settings.algorithm} adds no noise; no budget bounds it")
+    for name in sorted({spec.algorithm_of(agent) for agent in range(scenario.graph.nodes)}):
+        if ALGORITHMS[name].noised and (fault := budget_fault(name, spending.epsilon_budget, spec.policy)):
+            raise SettingsError(fault)
+    keeps = scenario.settings.seed is None if state is None else state
+    return Keep(state=keeps, **values_of(Spending, spending))

@@ -8,11 +8,12 @@ from typing import Any
 import click
 
 from agentd.cli.options import FROM_ENVIRONMENT, taken, testbed_options, testbed_settings
-from agentd.cli.testbed.common_options import plan_options
+from agentd.cli.testbed.common_options import keep_of, keep_options, plan_options
 from agentd.errors import SettingsError
 from agentd.run.scenario import make_scenario
+from agentd.run.status import APART
 from agentd.run.summary import banner
-from agentd.settings import Pace
+from agentd.settings import Pace, Spending
 from deploy.containers.compose_document import ContainerOptions, compose_document, subnet_for
 from deploy.containers.container_runtime import (
     DEFAULT_IMAGE,
@@ -22,8 +23,10 @@ from deploy.containers.container_runtime import (
 )
 from deploy.containers.containers import user_inside
 from deploy.containers.stack_document import stack_document
+from deploy.plan.plan import NOT_DRAWN, Plan, own_log_name, seat_name, state_name
 from deploy.plan.yaml_text import with_common_part
 
+_PER_LINE = 10
 _START = {
     False: "docker compose up",
     True: "docker stack deploy --resolve-image never --compose-file THIS-FILE agentd",
@@ -32,6 +35,7 @@ _START = {
 
 @click.command(context_settings=FROM_ENVIRONMENT)
 @testbed_options
+@keep_options
 @plan_options
 @click.option("--user", metavar="UID:GID", help="Whom the containers run as.  [default: you; never root]")
 @click.option("--stack", is_flag=True, help="For docker stack deploy in a swarm of one node.")
@@ -42,6 +46,7 @@ def compose(
     subnet: str | None,
     user: str | None,
     stack: bool,
+    state: bool | None,
     run_dir: str | None,
     as_json: bool,
     **flags: Any,
@@ -54,9 +59,9 @@ def compose(
     Its first lines say how to start it. Results go to --run-dir, by default ./run beside the file. Nothing here needs
     Docker; the image comes from agentd image build.
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
-    pace = Pace(**taken(Pace, flags))
+    pace, spending = Pace(**taken(Pace, flags)), Spending(**taken(Spending, flags))
     scenario = make_scenario(testbed_settings(**flags))
-    plan = plan_for_containers(scenario, pace)
+    plan = plan_for_containers(scenario, pace, keep_of(scenario, state, spending), run=NOT_DRAWN)
     options = ContainerOptions(
         image=image or DEFAULT_IMAGE,
         user=_user(user),
@@ -70,22 +75,30 @@ def compose(
         click.echo(json.dumps(document, indent=1))
     else:
         click.echo(
-            _head(banner(scenario), options, _START[stack]) + with_common_part(document, "services", "x-agentd"),
+            _head(banner(scenario), plan, options, _START[stack]) + with_common_part(document, "services", "x-agentd"),
             nl=False,
         )
 
 
-def _head(about: str, options: ContainerOptions, start: str) -> str:
+def _head(about: str, plan: Plan, options: ContainerOptions, start: str) -> str:
     uid, _, gid = options.user.partition(":")
     place = options.run_dir
+    own = [f"{place}/{APART}"]
+    own += [f"{place}/{own_log_name(agent.id).rpartition('/')[0]}" for agent in plan.agents]
+    own += [f"{place}/{seat_name(agent.id).rpartition('/')[0]}" for agent in plan.agents]
+    own += [f"{place}/{state_name(agent.id)}" for agent in plan.agents if agent.state is not None]
+    some = [own[first : first + _PER_LINE] for first in range(0, len(own), _PER_LINE)]
     lines = [
         *about.splitlines(),
         "",
-        "Make the run directory for the user of the containers, and start them (the image: agentd image build):",
-        f"  install -d -o {uid} -g {gid} {place} {place}/logs {place}/chaos",
+        "Make the run directory, with a part of it for each container, and start them (the image: agentd image build):",
+        f"  install -d -m 700 {place}",
+        f"  install -d {place}/logs {place}/seats {place}/state {place}/chaos",
+        *(f"  install -d -m 700 -o {uid} -g {gid} {' '.join(places)}" for places in some),
         f"  {start}",
+        f"What came of it is in {place}/{APART} then. Look at it as at what a stranger sent you.",
         "Links are neither encrypted nor authenticated (--insecure), so the network is internal: nothing leads into it",
-        "or out of it. Whoever is on the Docker host can still listen.",
+        "or out of it, and who is not in it is not let in. Root of the Docker host can still listen on the way.",
     ]
     return "".join(f"# {line}".rstrip() + "\n" for line in lines)
 

@@ -12,6 +12,7 @@ from typing import Any
 import click
 import numpy as np
 
+from agentd.core.upwards import shown
 from agentd.errors import AgentdError, SettingsError
 from agentd.plot.curves import Curve
 from agentd.plot.plain_svg import plain_svg
@@ -147,7 +148,7 @@ def draw(place: RunDirectory, halves: list[Half], scenario: Scenario) -> None:
     with contextlib.suppress(SettingsError):
         plot_regret(curves, place.path / PICTURE, title=title, subtitle=subtitle)
         return
-    (place.path / PICTURE).write_text(plain_svg(curves, title, subtitle), encoding="utf-8")
+    place.write_text(PICTURE, plain_svg(curves, title, subtitle))
 
 
 def _curve(half: Half, means: tuple[float, ...]) -> Curve:
@@ -179,9 +180,11 @@ def conclusion(figures: dict[str, Any], place: Path) -> str:
     noise = f"The noise followed from a seed: {NOT_PRIVATE}." if spent["note"] else "The noise came from the system."
     return f"""
 {verdict}
-Privacy spent: ε = {spent["per_agent_epsilon"]:.3g} for one reward, all {spent["releases"]:,} releases composed \
-({spent["epsilon_at_delta"]:.3g} at δ = {spent["delta"]:g}); the nominal {spent["nominal_epsilon"]:g} is a rate.
-{noise} It covers the noised sums; the counts beside them are not private.
+Privacy spent: ε = {shown(spent["per_agent_epsilon"])} for one reward, all {spent["releases"]:,} releases composed; \
+the nominal {spent["nominal_epsilon"]:g} is a rate.
+What was certain before the run, for an arm that is pulled every time: ε = {shown(spent["epsilon_at_delta"])} at \
+δ = {spent["delta"]:g}.
+{noise} It is the ε of {spent["covers"]}.
 Picture: {place / PICTURE}
 
 Try next:

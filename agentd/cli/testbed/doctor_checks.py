@@ -22,6 +22,7 @@ from deploy.containers.base_image import BASE_TAG, INSTALL_DEBOOTSTRAP
 from deploy.containers.docker import Docker, run_command
 from deploy.containers.image import DEFAULT_TAG
 from deploy.local.preflight import MEGABYTES_PER_AGENT, MEGABYTES_SHARED, THREADS_PER_PROCESS, Limit, Room, room_left
+from deploy.local.socket_directory import home_of_sockets
 
 REQUIRED_PACKAGES = ("click", "msgpack", "numpy", "pyzmq", "structlog")
 OPTIONAL_PACKAGES = {
@@ -71,6 +72,7 @@ def examine() -> Iterator[Finding]:
     yield from look_at_python()
     yield from look_at_packages()
     yield from look_at_room(room_left())
+    yield look_at_sockets(home_of_sockets())
     yield Finding("kernel", State.OK, f"{platform.system()} {platform.release()}")
     yield from look_at_docker()
     yield from look_at_chaos(root=os.geteuid() == 0)
@@ -108,6 +110,14 @@ def look_at_room(room: Room) -> Iterator[Finding]:
     for limit in _tightest(room.megabytes):
         fits = (limit.left - MEGABYTES_SHARED) // MEGABYTES_PER_AGENT
         yield _room("memory", fits, f"{limit.left} MB left by {limit.name}", limit.remedy)
+
+
+def look_at_sockets(home: str | None) -> Finding:
+    """Where local testbeds have their sockets."""
+    if home is not None:
+        return Finding("sockets", State.OK, f"of local testbeds, in directories of {home} that only you can enter")
+    remedy = "set XDG_RUNTIME_DIR to a directory of yours with a short name"
+    return Finding("sockets", State.MISSING, "no safe place for them; agentd up --transport tcp works", remedy)
 
 
 def look_at_docker() -> Iterator[Finding]:

@@ -38,5 +38,8 @@ def down(run_dir: str | None, everything: bool, as_json: bool) -> None:
 def _to_stop(run_dir: str | None, *, everything: bool) -> list[Testbed]:
     if run_dir is not None:
         return [registry.read(Path(run_dir))]
-    running = [testbed for testbed in registry.known() if testbed.is_running()]
+    known = registry.known()
+    for testbed in known:
+        registry.tidy(testbed)
+    running = [testbed for testbed in known if testbed.is_running()]
     return running if everything else running[:1]

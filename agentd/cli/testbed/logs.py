@@ -23,7 +23,7 @@ def logs(agents: tuple[str, ...], run_dir: str | None, follow: bool, lines: int,
     files = merged_logs.log_files(testbed, agents)
 
     def show(line: merged_logs.Line) -> None:
-        click.echo(line.text if as_json else line.readable())
+        click.echo(line.as_json() if as_json else line.readable())
 
     for line in merged_logs.last_lines(files, lines):
         show(line)

@@ -10,14 +10,24 @@ from typing import Any
 import click
 
 from agentd import __version__
-from agentd.cli.options import FROM_ENVIRONMENT, group_options, taken, testbed_options, testbed_settings
+from agentd.cli.options import (
+    FROM_ENVIRONMENT,
+    Networks,
+    group_options,
+    joined,
+    taken,
+    testbed_options,
+    testbed_settings,
+)
+from agentd.cli.testbed.common_options import keep_of, keep_options
 from agentd.core.policy.knobs import about
 from agentd.errors import SettingsError
 from agentd.run.scenario import make_scenario
 from agentd.run.summary import NOT_PRIVATE
-from agentd.settings import Pace
-from deploy.kubernetes.manifests import NO_STORAGE, WORKLOADS, Cluster, kubernetes_manifests
-from deploy.plan.plan import RUN_BYTES, make_plan
+from agentd.settings import Pace, Spending
+from deploy.kubernetes.cluster import AGENT_STORAGE, NO_STORAGE, PRIVATE_NETWORKS, WORKLOADS, Cluster
+from deploy.kubernetes.manifests import kubernetes_manifests
+from deploy.plan.plan import NOT_DRAWN, make_plan
 from deploy.plan.yaml_text import to_yaml_stream
 
 _PACE_PAGE: dict[str, dict[str, Any]] = {
@@ -53,11 +63,20 @@ def manifests() -> None:
 )
 @click.option(
     "--agent-storage",
-    default=NO_STORAGE,
+    default=AGENT_STORAGE,
     show_default=True,
-    help="Size of a volume per agent for its ledger and state; none: they are gone with the pod.",
+    help=f"Size of a volume per agent for its ledger and state; {NO_STORAGE}: they are gone with the pod.",
 )
 @click.option("--network-policy/--no-network-policy", default=True, show_default=True, help="Keep other pods out.")
+@click.option(
+    "--admit",
+    type=Networks(),
+    multiple=True,
+    callback=joined,
+    help="Where the cluster's pods have their addresses from: nobody else is let in; may be repeated.  [default: "
+    "all private networks]",
+)
+@keep_options
 @group_options(Pace, **_PACE_PAGE)
 @click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="One List as JSON instead of YAML.")
 def kubernetes(
@@ -69,6 +88,8 @@ def kubernetes(
     storage: str,
     agent_storage: str,
     network_policy: bool,
+    admit: tuple[str, ...],
+    state: bool | None,
     as_json: bool,
     run_dir: str | None,
     **flags: Any,
@@ -93,10 +114,12 @@ def kubernetes(
         agent_storage=agent_storage,
         workload=workload,
         network_policy=network_policy,
+        admit=admit or PRIVATE_NETWORKS,
     )
-    pace = Pace(**taken(Pace, flags))
+    pace, spending = Pace(**taken(Pace, flags)), Spending(**taken(Spending, flags))
     scenario = make_scenario(testbed_settings(**flags))
-    plan = make_plan(scenario, run=bytes(RUN_BYTES), base_port=_ANY_PORT, run_dir=Path(), pace=pace)
+    keep = keep_of(scenario, state, spending)
+    plan = make_plan(scenario, run=NOT_DRAWN, base_port=_ANY_PORT, run_dir=Path(), pace=pace, keep=keep)
     objects = kubernetes_manifests(plan, scenario, cluster)
     if scenario.reproducible:
         click.echo(f"seed {scenario.spec.seed}: {NOT_PRIVATE}", err=True)

@@ -20,6 +20,8 @@ from deploy.testbed.registry import Testbed
 def ps(run_dir: str | None, everything: bool, as_json: bool) -> None:
     """List the processes of running testbeds, or of the one in RUN_DIR."""
     testbeds = [registry.read(Path(run_dir))] if run_dir is not None else registry.known()
+    for testbed in testbeds:
+        registry.tidy(testbed)
     shown = [testbed for testbed in testbeds if everything or run_dir is not None or testbed.is_running()]
     if as_json:
         click.echo(json.dumps([_listed(testbed) for testbed in shown]))

@@ -17,4 +17,4 @@ from deploy.testbed import description, registry
 def status(run_dir: str | None, as_json: bool) -> None:
     """Show how a testbed is doing: the one in RUN_DIR, or the newest that runs, or the newest."""
     about = description.describe(registry.choose(run_dir))
-    click.echo(json.dumps(finite(about), ensure_ascii=False) if as_json else description.status_text(about))
+    click.echo(json.dumps(finite(about)) if as_json else description.status_text(about))

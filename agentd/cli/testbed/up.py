@@ -8,22 +8,21 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
-from agentd.cli.options import FROM_ENVIRONMENT, group_options, taken, testbed_options, testbed_settings
-from agentd.cli.testbed.common_options import plan_options
-from agentd.core.policy import ALGORITHMS
-from agentd.core.policy.knobs import values_of
+from agentd.cli.options import FROM_ENVIRONMENT, taken, testbed_options, testbed_settings
+from agentd.cli.testbed.common_options import keep_of, keep_options, plan_options
 from agentd.errors import SettingsError
 from agentd.run.directory import finite
-from agentd.run.scenario import Scenario, make_scenario
+from agentd.run.scenario import make_scenario
 from agentd.run.summary import banner, table
 from agentd.settings import Pace, Spending
-from deploy.plan.plan import Keep
 from deploy.testbed import description, registry
 from deploy.testbed.detach import Tell, detached
 from deploy.testbed.display import Nothing, display
 from deploy.testbed.launch import Result, carry_out
-from deploy.testbed.runtime import DEFAULT_RUNTIME, RUNTIMES, Prepared, Wanted, find_runtime
+from deploy.testbed.resume import take_up
+from deploy.testbed.runtime import DEFAULT_RUNTIME, RUNTIMES, TRANSPORTS, Prepared, Wanted, find_runtime
 from deploy.testbed.supervisor import LOG
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,18 +35,22 @@ _UP_OPTIONS = (
         show_default=True,
         help="Where the processes run: on this machine, in containers of compose, or in those of a Docker swarm.",
     ),
+    click.option(
+        "--resume", metavar="DIR", help="Take up the run in DIR, whose supervisor died; with --detach and --json only."
+    ),
     click.option("--detach", is_flag=True, help="Return once all agents run; `agentd down` ends it."),
+    click.option(
+        "--transport",
+        type=click.Choice(TRANSPORTS),
+        help="How they speak: ipc keeps other users of this machine out, tcp has ports.  [default: ipc; with "
+        "--base-port and in containers tcp]",
+    ),
     click.option(
         "--base-port",
         type=int,
         help="Ports of the environment and then of the agents, from here on.  [default: the first free row from 17000]",
     ),
-    click.option(
-        "--state/--no-state",
-        default=None,
-        help="Keep the agents' ledgers and state in the run directory.  [default: yes, unless --seed]",
-    ),
-    group_options(Spending),
+    keep_options,
     click.option(
         "--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Print nothing but the summary, as JSON."
     ),
@@ -73,10 +76,12 @@ def up(
     image: str | None,
     subnet: str | None,
     detach: bool,
+    transport: str | None,
     base_port: int | None,
     state: bool | None,
     as_json: bool,
     run_dir: str | None,
+    resume: str | None,
     **flags: Any,
 ) -> None:
     """Start a testbed: agents and their environment as processes of their own, talking over ZeroMQ.
@@ -87,14 +92,28 @@ def up(
     agentd image build && agentd up --agents 8 --runtime compose
 
     Ctrl-C stops everything and leaves the run directory complete. Exit codes: 0 done, 1 agents failed, 130 interrupted.
+
+    An environment that dies is started again, once. What else died goes on with agentd up --resume DIR.
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
-    pace, spending = Pace(**taken(Pace, flags)), Spending(**taken(Spending, flags))
-    scenario = make_scenario(testbed_settings(**flags))
-    keep = _keep(scenario, state, spending)
-    wanted = Wanted(run_dir=run_dir, pace=pace, keep=keep, base_port=base_port, image=image, subnet=subnet)
-    prepared = find_runtime(runtime).prepare(scenario, wanted)
+    if resume is not None:
+        _refuse_beside_resume(ctx)
+        prepared = take_up(resume)
+    else:
+        pace, spending = Pace(**taken(Pace, flags)), Spending(**taken(Spending, flags))
+        scenario = make_scenario(testbed_settings(**flags))
+        keep = keep_of(scenario, state, spending)
+        wanted = Wanted(
+            run_dir=run_dir,
+            pace=pace,
+            keep=keep,
+            transport=transport,
+            base_port=base_port,
+            image=image,
+            subnet=subnet,
+        )
+        prepared = find_runtime(runtime).prepare(scenario, wanted)
     if not as_json:
-        click.echo(banner(scenario))
+        click.echo(banner(prepared.scenario))
     if detach:
         ctx.exit(_up_detached(prepared, as_json=as_json))
     with display(quiet=as_json, terminal=sys.stdout.isatty()) as shown:
@@ -102,14 +121,13 @@ def up(
     ctx.exit(_say_result(prepared, result, as_json=as_json))
 
 
-def _keep(scenario: Scenario, state: bool | None, spending: Spending) -> Keep:
-    """What the agents write down; a seeded run has no privacy to keep a ledger of, and the disk costs time."""
-    spec = scenario.spec
-    noised = any(ALGORITHMS[spec.algorithm_of(agent)].noised for agent in range(scenario.graph.nodes))
-    if spending.epsilon_budget is not None and not noised:
-        raise SettingsError(f"--epsilon-budget: {scenario.settings.algorithm} adds no noise; no budget bounds it")
-    keeps = scenario.settings.seed is None if state is None else state
-    return Keep(state=keeps, **values_of(Spending, spending))
+def _refuse_beside_resume(ctx: click.Context) -> None:
+    """A run is taken up as it was begun."""
+    typed = [
+        one for one in ctx.command.params if ctx.get_parameter_source(str(one.name)) is ParameterSource.COMMANDLINE
+    ]
+    if others := sorted({one.opts[0] for one in typed} - {"--resume", "--detach", "--json"}):
+        raise SettingsError(f"--resume takes a run up as it was begun; leave out {', '.join(others)}")
 
 
 def _say_result(prepared: Prepared, result: Result, *, as_json: bool) -> int:
@@ -136,8 +154,10 @@ def _up_detached(prepared: Prepared, *, as_json: bool) -> int:
         result = carry_out(prepared, Nothing(), on_ready=lambda: tell({"failure": "", "exit_code": 0}))
         tell({"failure": result.ending.failure, "exit_code": result.ending.exit_code})
 
-    news = detached(work, place / LOG)
-    prepared.release()  # the supervisor has its own copies
+    try:
+        news = detached(work, place / LOG)
+    finally:
+        prepared.release()  # the supervisor has its own copies
     testbed = registry.read(place)
     if as_json:
         about = {"environment": prepared.plan.environment, "failure": news["failure"]}

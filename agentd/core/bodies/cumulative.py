@@ -7,7 +7,7 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from agentd.core.bodies.kind import Continued, Kind, Lie, Mask, Memory, all_of
+from agentd.core.bodies.kind import Continued, Extent, Kind, Lie, Mask, Memory, all_of
 from agentd.core.message import Batch, Cells, Columns, News, cells_of
 from agentd.core.origins import grown
 from agentd.core.sequel import follows
@@ -75,10 +75,7 @@ class History(Memory):
         if examined is not None and examined.batch is batch:
             self._note(batch, rows)
             return Continued(examined, None)
-        self._put_away()
-        self._make_room(rows)
-        newer = batch.trial > self._trial[rows]
-        honest = self._continues(batch.cells - self._cells.take(rows, axis=2)).all(axis=0) | ~newer
+        newer, honest = self._held_against(batch, rows)
         among = (honest & newer).nonzero()[0]
         np.maximum.at(self._trial, rows[among], batch.trial[among])
         newest: NDArray[np.intp] = among[self._trial[rows[among]] == batch.trial[among]]
@@ -86,6 +83,18 @@ class History(Memory):
         before = self._cells.take(rows, axis=2)
         self._note(batch, rows)
         return Continued(News(batch, rows, before, batch.cells - before), honest)
+
+    def extent_of(self, batch: Batch, rows: Columns) -> Extent:
+        """A body says all that those of earlier trials said, so that the trial tells how much it says."""
+        _, honest = self._held_against(batch, rows)
+        return Extent(np.zeros(len(rows), dtype=np.int64), batch.trial, self._trial[rows], honest)
+
+    def _held_against(self, batch: Batch, rows: Columns) -> tuple[Mask, Mask]:
+        """Which are newer than what is held of their origins, and which are older or continue it."""
+        self._put_away()
+        self._make_room(rows)
+        newer = batch.trial > self._trial[rows]
+        return newer, self._continues(batch.cells - self._cells.take(rows, axis=2)).all(axis=0) | ~newer
 
     def forget(self, rows: Columns) -> Cells:
         """As if nothing had been heard of these origins; what was."""

@@ -82,6 +82,23 @@ class Continued(NamedTuple):
     """Which messages pass, the outdated ones included; None stands for all."""
 
 
+class Extent(NamedTuple):
+    """How much messages say, compared with what is held of their origins."""
+
+    subject: Columns
+    """What each speaks of: an arm, or 0 where it speaks of all."""
+    amount: Columns
+    """How much it says of that; what an origin says later is never less."""
+    held: Columns
+    """How much what is held says of it."""
+    honest: Mask
+    """Which continue, or lead to, what is held."""
+
+    def rows(self, which: NDArray[np.intp]) -> Extent:
+        """That of some of the messages."""
+        return Extent(self.subject[which], self.amount[which], self.held[which], self.honest[which])
+
+
 class Memory:
     """What one agent holds against newer bodies of one kind: of this one, nothing, because each stands for itself."""
 
@@ -100,6 +117,10 @@ class Memory:
     def continued_by(self, batch: Batch, rows: Columns) -> Continued:
         """Which of the new messages continue what their origins (at `rows`) said before; what is newest is noted."""
         return Continued(News(batch, rows), None)
+
+    def extent_of(self, batch: Batch, rows: Columns) -> Extent | None:  # noqa: ARG002
+        """How much messages say beyond what is held of their origins; None where that cannot be told."""
+        return None
 
     def forget(self, rows: Columns) -> Cells | None:  # noqa: ARG002
         """Hold nothing against these origins any more; what was held, where the kind is cumulative."""

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from agentd.core.bodies.cumulative import Cumulative, bend_sums
-from agentd.core.bodies.kind import Field, Lie, Mask, all_of
-from agentd.core.grid import UNIT
+from agentd.core.bodies.by_policy import ByPolicy
+from agentd.core.bodies.cumulative import Cumulative, History, bend_sums
+from agentd.core.bodies.kind import Field, Lie, Mask, Memory, all_of
+from agentd.core.bodies.release_limits import ReleaseLimits, limits_of
 from agentd.core.message import MAX_TRIAL, Batch, Cells, Columns
 from agentd.core.terms import Terms
-
-NOISE_SCALES = 64
-"""How many noise scales a release may lie outside what its pulls can pay; honest noise exceeds it with chance e^−64."""
-MAX_GAP = 4
-"""pulls now / pulls at the newest release; the widest release series (ε → 0, v → 1.5) stays below 3.7."""
 
 
 class _Released(Cumulative):
@@ -25,16 +20,9 @@ class _Released(Cumulative):
     fields = (Field("pulls", "u4"), Field("pulls_at_release", "u4"), Field("sum", "i8", noised=True))
     per_arm = True
 
-    def plausible(self, batch: Batch, terms: Terms) -> Mask:  # noqa: ARG002
-        """Releases not too far behind the pulls, and no further from what these can pay than noise reaches."""
-        # As unsigned numbers, so that a negative one is far too large; and sums of pulls that are too many may wrap.
-        now, at_release, _ = batch.cells.view(np.uint64)
-        all_honest: Mask = now <= MAX_TRIAL
-        all_honest &= at_release <= now
-        all_honest &= now <= at_release * MAX_GAP
-        all_honest &= _noise_is_plausible(at_release.astype(np.float64), batch.cells[2].astype(np.float64))
-        all_honest &= np.add.reduce(now, axis=0) <= batch.trial
-        return np.asarray(all_honest.all(axis=0))
+    def plausible(self, batch: Batch, terms: Terms) -> Mask:
+        """Releases when the series has one, and no further from what their pulls can pay than their noise reaches."""
+        return self.memory(terms).plausible(batch)
 
     def continues(self, grown_by: Cells) -> Mask:
         """Pulls only grow, and a release that was not renewed keeps its value."""
@@ -43,41 +31,62 @@ class _Released(Cumulative):
         all_honest &= more >= 0
         return all_honest
 
+    def bend(self, body: Columns, lie: Lie) -> None:
+        """As many pulls of the lie as were released."""
+        bend_sums(self, body, lie)
+
+    def memory(self, terms: Terms) -> Memory:
+        """The newest body of each origin, and how far noise reaches."""
+        return _Releases(self, terms)
+
+
+class _Releases(History):
+    """Judges by the noise of each origin."""
+
+    def __init__(self, kind: _Released, terms: Terms) -> None:
+        super().__init__(kind, terms)
+        self._limits = ByPolicy(kind, terms, lambda epsilon, v: limits_of(epsilon, v, terms.arms))
+        self._all_honest = self.all_honest
+
+    def plausible(self, batch: Batch) -> Mask:
+        """Which messages can be honest, each taken by itself."""
+        if (limits := self._limits.only) is not None:
+            return _honest(limits, batch)
+        return self._limits.verdict(batch.origin, lambda limits, rows: _honest(limits, batch.rows(rows)))
+
     def all_honest(self, batch: Batch, grown_by: Cells, terms: Terms) -> bool:  # noqa: ARG002
-        """The two above at once: numbers of one type, few passes, because every round of every agent comes here."""
-        cells = batch.cells
-        now, at_release = cells[0], cells[1]
+        """Both of the kind at once: numbers of one type, few passes, because every round of every agent comes here."""
+        cells, limits = batch.cells, self._limits.only
         # The bits that occur in any of them: beyond the limit, or negative, exactly when one of them is.
-        if not 0 <= np.bitwise_or.reduce(cells[:2], axis=None) <= MAX_TRIAL:
-            return False
-        if np.bitwise_or.reduce(grown_by[:2], axis=None) < 0:
+        bits = int(np.bitwise_or.reduce(cells[:2], axis=None))
+        if not 0 <= bits <= MAX_TRIAL or np.bitwise_or.reduce(grown_by[:2], axis=None) < 0:
             return False
         renewed = grown_by[1] > 0
         renewed |= grown_by[2] == 0
         if not all_of(renewed):
             return False
-        if not all_of(now == at_release) and not all_of((at_release <= now) & (now <= at_release * MAX_GAP)):
+        if limits is None or (bits >= len(limits.last) and not limits.cover(bits)):
+            return all_of(self.plausible(batch))
+        now, at_release, noised = cells
+        if not all_of(now == at_release if limits.always else _in_time(limits, now, at_release)):
             return False
-        counted, noised = cells[1:].astype(np.float64)
-        return all_of(np.add.reduce(now, axis=0) <= batch.trial) and all_of(_noise_is_plausible(counted, noised))
-
-    def bend(self, body: Columns, lie: Lie) -> None:
-        """As many pulls of the lie as were released."""
-        bend_sums(self, body, lie)
+        more = noised - limits.low.take(at_release)
+        return all_of(np.add.reduce(now, axis=0) <= batch.trial) and all_of(
+            more.view(np.uint64) <= limits.span.take(at_release)
+        )
 
 
-def _noise_is_plausible(at_release: NDArray[np.float64], noised: NDArray[np.float64]) -> Mask:
-    # n^(3/4) rewards is the largest noise scale (v → 1.5), and the square root of a square root is cheap.
-    slack = np.sqrt(at_release)
-    slack *= at_release
-    np.sqrt(slack, out=slack)
-    slack *= NOISE_SCALES * UNIT
-    middle = at_release * (UNIT / 2)
-    slack += middle
-    np.subtract(noised, middle, out=middle)
-    np.abs(middle, out=middle)
-    verdict: Mask = middle <= slack
-    return verdict
+def _honest(limits: ReleaseLimits, batch: Batch) -> Mask:
+    now = batch.cells[0]
+    allowed = limits.allow(*batch.cells)
+    # Sums of pulls that are too many may wrap: they are refused already.
+    return np.asarray(allowed.all(axis=0) & (np.add.reduce(now, axis=0) <= batch.trial))
+
+
+def _in_time(limits: ReleaseLimits, now: Columns, at_release: Columns) -> Mask:
+    in_time: Mask = now <= limits.last.take(at_release)
+    in_time &= at_release <= now
+    return in_time
 
 
 RELEASED = _Released()

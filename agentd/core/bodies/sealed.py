@@ -1,17 +1,9 @@
 """SEALED, of sealed: all that was released of one arm, (arm, pulls, batches, effective samples, weighted noised sum).
 
-A record (arm, N, B, A, S) sums B closed batches of N pulls in all. Whatever the batches were,
-
-    B ≤ N ≤ trial              a batch has a pull, a trial has one
-    A ≤ N²/(N + h)             one batch of all pulls would be worth most
-    A ≥ N²/(N + B·h)           batches of equal size are worth least
-    −slack ≤ S ≤ A + slack     rewards lie in [0, 1]; slack is NOISE_SCALES scales of noise in every batch
-
-with h = 8/ε² of the group's ε (without it, h = 0 above and any A > 0 below). A batch's weighted noise scale is
-w/ε ≤ √(a/8) for its a effective samples, so B of them come to √(B·A/8) at most, whatever ε is. Two records of an origin
-about one arm differ by closed batches too, so their difference must pass the same test; and the pulls of all arms
-together cannot exceed the origin's trials. Claiming more samples than that takes a forged trial number, which `future`
-bounds.
+A record (arm, N, B, A, S) sums B closed batches of N pulls in all; a batch has a pull and a trial has one, so that
+B ≤ N ≤ trial. What A and S can be follows from the ε of its origin: see `sealed_limits`. Two records of an origin about
+one arm differ by closed batches too, so their difference must pass the same test; and the pulls of all arms together
+cannot exceed the origin's trials. Claiming more samples than that takes a forged trial number, which `future` bounds.
 """
 
 from __future__ import annotations
@@ -19,17 +11,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from agentd.core.bodies.kind import Continued, Field, Kind, Lie, Mask, Memory, all_of
+from agentd.core.bodies.by_policy import ByPolicy
+from agentd.core.bodies.kind import Continued, Extent, Field, Kind, Lie, Mask, Memory, all_of
+from agentd.core.bodies.sealed_limits import limits_of
 from agentd.core.grid import UNIT
 from agentd.core.message import Batch, Columns, News
 from agentd.core.origins import grown
-from agentd.core.privacy.sealing import Weighting
 from agentd.core.terms import Terms
 
-NOISE_SCALES = 64
-"""How many scales each batch's noise may reach; honest noise exceeds it with chance e^−64."""
-_PRECISION = 1e-9
-"""Relative error that the few double operations below stay far under."""
 _TRIAL, _PULLS = 0, 1  # in the remembered cells; batches, samples and sum follow
 
 
@@ -66,7 +55,7 @@ class _Records(Memory):
 
     def __init__(self, kind: Kind, terms: Terms) -> None:
         super().__init__(kind, terms)
-        self._handicap = None if terms.epsilon is None else Weighting.of(terms.epsilon).handicap / UNIT
+        self._limits = ByPolicy(kind, terms, lambda epsilon, _v: limits_of(epsilon))
         self._incarnation = np.full(0, -1, dtype=np.int64)
         self._cells = np.zeros((0, terms.arms, 5), dtype=np.int64)
 
@@ -74,7 +63,9 @@ class _Records(Memory):
         """Which records can be honest, each taken by itself; all zeros is a hello."""
         arm, amounts = batch.body[:, 0], batch.body[:, 1:]
         hello = _zeros(batch.body)
-        honest: Mask = (arm >= 0) & (arm < self._terms.arms) & (amounts[:, 0] <= batch.trial) & self._add_up(amounts)
+        honest: Mask = (
+            (arm >= 0) & (arm < self._terms.arms) & (amounts[:, 0] <= batch.trial) & self._add_up(batch, amounts)
+        )
         return hello | honest
 
     def continued_by(self, batch: Batch, rows: Columns) -> Continued:
@@ -87,11 +78,30 @@ class _Records(Memory):
             return Continued(News(batch, rows), None)
         return Continued(News(batch.rows(honest), rows[honest]), honest)
 
+    def extent_of(self, batch: Batch, rows: Columns) -> Extent:
+        """A record says of its arm as much as it has pulls."""
+        self._make_room(int(rows.max()) + 1)
+        self._begin_new_lives(batch, rows)
+        arm = batch.body[:, 0]
+        honest, _ = self._held_against(batch, rows)
+        return Extent(arm, batch.body[:, 1], self._cells[rows, arm, _PULLS], honest)
+
     def _continued_by_one_each(self, batch: Batch, rows: Columns) -> Mask:
         """The same for at most one record per origin."""
+        self._begin_new_lives(batch, rows)
+        honest, noted = self._held_against(batch, rows)
+        arm = batch.body[noted, 0]
+        self._cells[rows[noted], arm, _TRIAL] = batch.trial[noted]
+        self._cells[rows[noted], arm, _PULLS:] = batch.body[noted, 1:]
+        return honest
+
+    def _begin_new_lives(self, batch: Batch, rows: Columns) -> None:
         renewed = rows[batch.incarnation != self._incarnation[rows]]
         self._cells[renewed] = 0
         self._incarnation[rows] = batch.incarnation
+
+    def _held_against(self, batch: Batch, rows: Columns) -> tuple[Mask, NDArray[np.intp]]:
+        """Which records continue, or lead to, those held; and which of these are newer."""
         arm = batch.body[:, 0]
         before = self._cells[rows, arm]
         newer = batch.trial > before[:, _TRIAL]
@@ -100,24 +110,14 @@ class _Records(Memory):
         hello = _zeros(batch.body)
         everything = self._cells[rows, :, _PULLS].sum(axis=1) - before[:, _PULLS] + batch.body[:, 1]
         newest = np.maximum(self._cells[rows, :, _TRIAL].max(axis=1), batch.trial)
-        honest: Mask = hello | ((same | self._add_up(change)) & (everything <= newest))
-        noted = (honest & newer & ~hello).nonzero()[0]
-        self._cells[rows[noted], arm[noted], _TRIAL] = batch.trial[noted]
-        self._cells[rows[noted], arm[noted], _PULLS:] = batch.body[noted, 1:]
-        return honest
+        honest: Mask = hello | ((same | self._add_up(batch, change)) & (everything <= newest))
+        return honest, (honest & newer & ~hello).nonzero()[0]
 
-    def _add_up(self, amounts: Columns) -> Mask:
-        """Whether pulls, batches, samples and sum can be those of closed batches, at least one."""
-        counted = (amounts[:, 1] >= 1) & (amounts[:, 1] <= amounts[:, 0])
-        pulls, batches, samples, total = np.where(counted[:, np.newaxis], amounts, 1).astype(np.float64).T
-        handicap = self._handicap
-        most = pulls * pulls / (pulls + (handicap or 0.0)) * UNIT
-        least = np.zeros(len(amounts)) if handicap is None else pulls * pulls / (pulls + batches * handicap) * UNIT
-        rounding = batches + most * _PRECISION  # every batch was rounded, by half a step
-        worth = (samples > 0) & (samples <= most + rounding) & (samples >= least - rounding)
-        slack = NOISE_SCALES * np.sqrt(batches * np.maximum(samples, 0.0) * (UNIT / 8)) + rounding
-        verdict: Mask = counted & worth & (total >= -slack) & (total <= samples + slack)
-        return verdict
+    def _add_up(self, batch: Batch, amounts: Columns) -> Mask:
+        """Whether pulls, batches, samples and sum can be those of closed batches of the messages' origins."""
+        if (limits := self._limits.only) is not None:
+            return limits.allow(amounts)
+        return self._limits.verdict(batch.origin, lambda limits, rows: limits.allow(amounts[rows]))
 
     def _make_room(self, size: int) -> None:
         if size > len(self._incarnation):

@@ -7,10 +7,14 @@ strategy").
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from agentd.core.bodies import RELEASED, SAMPLE, SEALED, TOTALS, Kind
+from agentd.core.grid import UNIT
 from agentd.core.policy.base import Intent, Policy, intend
 from agentd.core.policy.byzantine_ucb import ByzantineUcb
 from agentd.core.policy.coins import Coins, KeyedCoins
@@ -20,7 +24,10 @@ from agentd.core.policy.knobs import RULES, PolicySettings
 from agentd.core.policy.private_ucb import PrivateUcb
 from agentd.core.policy.sealed import Sealed
 from agentd.core.policy.ucb1 import Ucb1
-from agentd.core.privacy.laplace import Noise
+from agentd.core.privacy.schedule import LONGEST, Schedule, scheduled
+from agentd.core.privacy.sealing import Weighting
+from agentd.core.privacy.series import interval_scales, series_scales
+from agentd.core.upwards import at_least
 
 __all__ = [
     "ALGORITHMS",
@@ -29,9 +36,11 @@ __all__ = [
     "Intent",
     "Policy",
     "PolicySettings",
+    "first_release",
     "intend",
     "make_policy",
     "register_policy",
+    "schedule_of",
 ]
 
 
@@ -46,25 +55,73 @@ class Algorithm:
     noised: bool
     """Whether it releases noised values and keeps a ledger."""
     transcript_private: bool
-    """Whether all that leaves the agent, not only one field, is private with the ledger's ε."""
-    make: Callable[[PolicySettings, int, Noise, Coins], Policy]
+    """Whether it claims that all that leaves the agent, not only one field, is private with the ledger's ε."""
+    make: Callable[[PolicySettings, int, Coins], Policy]
+    """From its knobs, the agent's id and decision coins. Noise is not among them: its agent draws that for it."""
     disjoint: bool = False
     """Whether each reward enters one release only, which is what its ledger goes by."""
+    covers: str = "unproven"
+    """What the ledger's ε is about, in words, where it is about anything."""
+    schedule: Callable[[PolicySettings, int], Iterator[int]] | None = None
+    """The noise scales of what it releases of an arm in so many pulls; None: nobody knows before the rewards."""
+
+    @property
+    def proven(self) -> bool:
+        """Whether what it claims of its transcript was proven here; what a plug-in claims was not."""
+        return self.name in _PROVEN
+
+
+_PROVEN = frozenset({"sealed"})
+"""Algorithms of which `tests/properties/test_sealed_transcript.py` shows by coupling what they claim."""
+EVERYTHING = "everything that leaves an agent"
+NOISED_SUMS = "the noised sums, given the sequence of pulls, which itself leaks"
+OWN_PULLS = "the sequence of pulls, which follows from noised sums alone; nothing is told"
+
+
+def schedule_of(name: str, settings: PolicySettings, pulls: int | None, lost: tuple[int, ...] = ()) -> Schedule | None:
+    """What an algorithm may release of an arm in so many pulls; None: that is not known before the rewards."""
+    if pulls is None or pulls > LONGEST or ALGORITHMS[name].schedule is None:
+        return None
+    return _scheduled(name, settings, pulls, lost)
+
+
+@lru_cache(maxsize=64)
+def _scheduled(name: str, settings: PolicySettings, pulls: int, lost: tuple[int, ...]) -> Schedule:
+    algorithm = ALGORITHMS[name]
+    assert algorithm.schedule is not None  # noqa: S101 - the caller has asked
+    scales = algorithm.schedule(settings, pulls)
+    return scheduled(pulls, scales, disjoint=algorithm.disjoint, budget=settings.epsilon_budget, lost=lost)
+
+
+def first_release(name: str, settings: PolicySettings) -> float | None:
+    """What the first release of an arm costs; None: nobody knows before the rewards."""
+    schedule = ALGORITHMS[name].schedule
+    scale = None if schedule is None else next(schedule(settings, LONGEST), None)
+    return None if scale is None else at_least(UNIT, scale)
 
 
 _ALL = (
-    Algorithm("ucb1", "every agent alone", None, False, False, lambda s, _own, _noise, _coins: Ucb1(s)),
+    Algorithm("ucb1", "every agent alone", None, False, False, lambda s, _own, _coins: Ucb1(s)),
     Algorithm(
-        "dp-ucb-int", "every agent alone, private", None, True, False, lambda s, _own, noise, _coins: DpUcbInt(s, noise)
+        "dp-ucb-int",
+        "every agent alone, private",
+        None,
+        True,
+        False,
+        lambda s, _own, _coins: DpUcbInt(s),
+        covers=OWN_PULLS,
+        schedule=lambda s, pulls: interval_scales(math.ceil(1.0 / s.epsilon), s.v, pulls),
     ),
-    Algorithm("coop-ucb", "cooperative, not private", TOTALS, False, False, lambda s, _own, _noise, _coins: CoopUcb(s)),
+    Algorithm("coop-ucb", "cooperative, not private", TOTALS, False, False, lambda s, _own, _coins: CoopUcb(s)),
     Algorithm(
         "private-ucb",
         "cooperative, noised at the source (the paper's Algorithms 1 and 2)",
         RELEASED,
         True,
         False,
-        lambda s, _own, noise, _coins: PrivateUcb(s, noise),
+        lambda s, _own, _coins: PrivateUcb(s),
+        covers=NOISED_SUMS,
+        schedule=lambda s, pulls: series_scales(s.epsilon, s.v, pulls),
     ),
     Algorithm(
         "byzantine-ucb",
@@ -72,7 +129,7 @@ _ALL = (
         SAMPLE,
         False,
         False,
-        lambda s, own, _noise, _coins: ByzantineUcb(s, own),
+        lambda s, own, _coins: ByzantineUcb(s, own),
     ),
     Algorithm(
         "sealed",
@@ -82,6 +139,8 @@ _ALL = (
         True,
         Sealed,
         disjoint=True,
+        covers=EVERYTHING,
+        schedule=lambda s, pulls: iter([Weighting.of(s.epsilon).scale] if pulls else []),
     ),
 )
 
@@ -90,12 +149,19 @@ ALGORITHMS = {algorithm.name: algorithm for algorithm in _ALL}
 
 
 def register_policy(algorithm: Algorithm) -> Algorithm:
-    """Let runs choose one more algorithm by its name; ValueError where the name is taken."""
+    """Let runs choose one more algorithm by its name; ValueError where the name is taken, or it asks for noise."""
+    try:
+        inspect.signature(algorithm.make).bind(None, 0, None)
+    except TypeError as fault:
+        raise ValueError(
+            f"{algorithm.name!r} cannot be made of (settings, own, coins): {fault}. A policy has no source of noise: "
+            "its agent draws before the reward is known, and `observe` finds what was drawn in `intent.noise`"
+        ) from None
     if ALGORITHMS.setdefault(algorithm.name, algorithm) is not algorithm:
         raise ValueError(f"there is an algorithm {algorithm.name!r} already")
     return algorithm
 
 
-def make_policy(name: str, settings: PolicySettings, own: int, noise: Noise, coins: Coins | None = None) -> Policy:
+def make_policy(name: str, settings: PolicySettings, own: int, coins: Coins | None = None) -> Policy:
     """A fresh policy for agent `own`; decision coins depend on no reward, so well-known ones are as private as any."""
-    return ALGORITHMS[name].make(settings, own, noise, coins or KeyedCoins(0, own))
+    return ALGORITHMS[name].make(settings, own, coins or KeyedCoins(0, own))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from agentd.core.bodies import Kind
 from agentd.core.grid import UNIT
 from agentd.core.message import Columns, Held, News
 from agentd.core.privacy.ledger import Ledger, Release
-from agentd.core.privacy.release import Noised
+from agentd.core.privacy.release import DrawnNoise, Noised
 
 
 class Released(NamedTuple):
@@ -29,6 +29,8 @@ class Intent(NamedTuple):
     """What the reward goes into as the last one; None: nothing is released now."""
     refused: bool = False
     """Whether a release would be due that the budget does not admit."""
+    noise: DrawnNoise | None = None
+    """What the release is noised with; its agent draws it before the reward is known."""
 
 
 Snapshot = Mapping[str, Sequence[int]]
@@ -52,7 +54,10 @@ class Policy(Protocol):
         ...
 
     def observe(self, intent: Intent, reward: int, told: int) -> Released | None:
-        """Take in an own reward and release what was intended; `told` is what others are to believe it was."""
+        """Take in an own reward and release what was intended, with the noise that was drawn for it (`intent.noise`).
+
+        `told` is what others are to believe the reward was.
+        """
         ...
 
     def body(self) -> tuple[Kind, list[int]] | None:
@@ -75,7 +80,7 @@ def intend(policy: Policy, trial: int, arm: int) -> Intent:
         return Intent(trial, arm)
     if policy.ledger is None or not policy.ledger.admits(release):
         return Intent(trial, arm, refused=True)
-    return Intent(trial, arm, release)
+    return Intent(trial, arm, release, noise=DrawnNoise(release))
 
 
 def widened_log(trial: int) -> float:
@@ -115,6 +120,18 @@ class Restorable(Protocol):
     def restore(self, snapshot: Snapshot) -> None:
         """Take it back, into a policy that has seen nothing; ValueError where it is not this policy's."""
         ...
+
+    def discard(self, arm: int | None, trial: int) -> tuple[Release, ...]:
+        """Give up what a trial that was pulled and lost may have released: of its arm, or of all where that is unknown.
+
+        What may have been released must never be released again; what it may have cost is returned, to be charged.
+        """
+        ...
+
+
+def all_due(policy: Policy, arms: Iterable[int], trial: int) -> tuple[Release, ...]:
+    """What would be released if each of some arms were the one to pull at this trial."""
+    return tuple(release for arm in arms if (release := policy.due(trial, arm)) is not None)
 
 
 def saved_rows(policy: object, names: Sequence[str]) -> Snapshot:

@@ -14,14 +14,14 @@ from agentd.core.policy.base import (
     Released,
     Silent,
     Snapshot,
+    all_due,
     saved_rows,
     take_rows,
     widened_log,
 )
 from agentd.core.policy.knobs import PolicySettings
-from agentd.core.privacy.laplace import Noise
 from agentd.core.privacy.ledger import Ledger, Release
-from agentd.core.privacy.release import release_of
+from agentd.core.privacy.release import DrawnNoise, release_of
 from agentd.core.privacy.series import scale_steps
 
 _KEPT = ("counts", "sums", "released_counts", "released_sums")
@@ -30,11 +30,10 @@ _KEPT = ("counts", "sums", "released_counts", "released_sums")
 class DpUcbInt(Silent):
     """Index (mean noised at the last refresh) + √(2 ln t / n)."""
 
-    def __init__(self, settings: PolicySettings, noise: Noise) -> None:
+    def __init__(self, settings: PolicySettings) -> None:
         arms = settings.arms
         self._interval = math.ceil(1.0 / settings.epsilon)
         self._v = settings.v
-        self._noise = noise
         self._counts = [0] * arms
         self._sums = [0] * arms
         self._released_counts = [0] * arms
@@ -62,7 +61,7 @@ class DpUcbInt(Silent):
         """Count the reward; refresh what is due. What the budget refuses leaves the last release to act on."""
         self._counts[intent.arm] += 1
         self._sums[intent.arm] += reward
-        return None if intent.release is None else self._release(intent.release)
+        return None if intent.noise is None else self._release(intent.noise)
 
     def snapshot(self) -> Snapshot:
         """Own counts and sums, raw and released."""
@@ -71,7 +70,12 @@ class DpUcbInt(Silent):
     def restore(self, snapshot: Snapshot) -> None:
         take_rows(self, _KEPT, snapshot)
 
-    def _release(self, release: Release) -> Released:
-        noised = release_of(self.ledger, release, self._noise, self._sums[release.arm])
+    def discard(self, arm: int | None, trial: int) -> tuple[Release, ...]:
+        """Go on without the reward: a sum that runs on is released again and again, and each time is charged."""
+        return all_due(self, range(len(self._counts)) if arm is None else (arm,), trial)
+
+    def _release(self, drawn: DrawnNoise) -> Released:
+        release = drawn.release
+        noised = release_of(self.ledger, drawn, self._sums[release.arm])
         self._released_counts[release.arm], self._released_sums[release.arm] = release.pulls, noised
         return Released(release, noised)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
+from agentd.core.grid import UNIT
 from agentd.core.message import Batch, Columns
 from agentd.core.origins import grown
 from agentd.core.privacy.release import NOTHING as NOTHING_RELEASED
@@ -36,6 +38,20 @@ class Record(NamedTuple):
 NOTHING = Record(0, 0, 0, NOTHING_RELEASED)
 
 _PULLS, _SAMPLES, _TOTAL = 0, 2, 3
+_DEVIATION = UNIT // 4
+"""Variance of a sum per grid step of its samples, at most."""
+
+
+def counted_sum(samples: int, total: int) -> int:
+    """The sum of a record as far as it counts: what its samples can have been paid, and one deviation beyond.
+
+    A samples pay 0…A, and the sum of an honest record deviates by √(A/4) at most (see `core.privacy.sealing`). What
+    lies further outside is noise, or a lie: so nobody's luck, true or claimed, counts for much more than its pulls.
+    Honest groups lose nothing by it (M = 200, T = 1,000, ε from 0.1 to 3: the same regret or a little less), and a liar
+    that has all the luck which no check can refuse costs a twentieth. √ rounds correctly, so every engine agrees.
+    """
+    beyond = math.floor(math.sqrt(samples * _DEVIATION))
+    return min(max(total, -beyond), samples + beyond)
 
 
 class RecordPool:
@@ -45,7 +61,7 @@ class RecordPool:
         self.samples = [0] * arms
         """ΣA per arm over the origins heard."""
         self.sums = [0] * arms
-        """ΣS per arm."""
+        """ΣS per arm, as far as each counts."""
         self.origins = 0
         """How many origins were heard, hellos included."""
         self.held = np.zeros((0, arms, len(NOTHING)), dtype=np.int64)
@@ -62,7 +78,7 @@ class RecordPool:
             if fields[_PULLS] > held[_PULLS]:
                 self.held[row, arm] = fields
                 self.samples[arm] += fields[_SAMPLES] - held[_SAMPLES]
-                self.sums[arm] += fields[_TOTAL] - held[_TOTAL]
+                self.sums[arm] += counted_sum(*fields[_SAMPLES:]) - counted_sum(*held[_SAMPLES:])
                 news = True
         return news
 
@@ -72,7 +88,7 @@ class RecordPool:
         for row in rows.tolist():
             for arm, held in enumerate(self.held[row].tolist()):
                 self.samples[arm] -= held[_SAMPLES]
-                self.sums[arm] -= held[_TOTAL]
+                self.sums[arm] -= counted_sum(*held[_SAMPLES:])
         self.held[rows] = 0
 
     def _greet(self, rows: Columns) -> None:

@@ -4,7 +4,9 @@ Per arm an agent holds an open batch (secret) and what it has released: N pulls 
 noiseless samples, with the weighted noised sum S. It closes a batch when everybody doing the same would double what the
 group knows about the arm, releases it once with discrete Laplace noise of scale 1/ε, and publishes the arm's cumulative
 record (arm, N, B, A, S). Receivers keep the record with the largest N per origin and arm, so loss, repetition and order
-do not matter. Arms are chosen from records alone, the agent's own among them.
+do not matter, and count of its sum what its samples can have been paid and one deviation beyond. Arms are chosen from
+records alone, the agent's own among them. Records are repeated now and then, and all of them at once when somebody is
+back that has missed them (see `returns`); an agent that was restarted pulls its usual arm until it has heard of all.
 
 Why it is private. Fix everything but one reward of one agent, and let an observer see all that the agent ever emits
 (records, when they came, every arm it pulled) while all other agents may be in league and send what they like.
@@ -37,9 +39,9 @@ from agentd.core.policy.base import Intent, Released, Snapshot
 from agentd.core.policy.coins import Coins
 from agentd.core.policy.knobs import PolicySettings
 from agentd.core.policy.records import NOTHING, Record, RecordPool
-from agentd.core.privacy.laplace import Noise
+from agentd.core.policy.returns import Returns
 from agentd.core.privacy.ledger import Ledger, Release
-from agentd.core.privacy.release import restored
+from agentd.core.privacy.release import DrawnNoise, restored
 from agentd.core.privacy.sealing import OpenBatch, Weighting, restored_batch, saved_batches
 
 VARIANCE = UNIT / 4.0
@@ -51,13 +53,13 @@ UCB_WIDTH = 0.6 * UNIT / 2.0
 class Sealed:
     """Thompson sampling (or UCB) on released records only."""
 
-    def __init__(self, settings: PolicySettings, own: int, noise: Noise, coins: Coins) -> None:
+    def __init__(self, settings: PolicySettings, own: int, coins: Coins) -> None:
         arms = settings.arms
         self._order = [(own + step) % arms for step in range(arms)]
         self._thompson = settings.rule == "thompson"
         self._refresh = settings.refresh
+        self._returns = Returns(settings.refresh)
         self._weighting = Weighting.of(settings.epsilon)
-        self._noise = noise
         self._coins = coins
         self._open = [OpenBatch() for _ in range(arms)]
         self._own = [NOTHING] * arms
@@ -66,12 +68,17 @@ class Sealed:
         self._arm: int | None = None
         self._body: list[int] | None = None
         self._told_at: int | None = None
-        self._repeated = 0
+        self._repeated = own % arms  # others begin elsewhere, so that together they repeat all arms soon
+        self._untold = 0  # records to be told again at once: somebody does not hold them
+        self._is_back = False  # after a restart, until a hello asks others to tell again what they know
+        self._trial = 0
+        self._usual: int | None = None  # what a life before pulled most, while others tell again what they know
+        self._usual_until = 0
         self.ledger = Ledger(disjoint=True, budget=settings.epsilon_budget)
 
     def choose(self, trial: int) -> int:
         """The arm that the records speak for; without news since the last choice, the same again."""
-        if self._arm is None:
+        if self._arm is None or trial == self._usual_until:
             self._arm = self._decide(trial)
         return self._arm
 
@@ -86,15 +93,19 @@ class Sealed:
 
     def observe(self, intent: Intent, reward: int, told: int) -> Released | None:  # noqa: ARG002
         """Add the reward to the arm's open batch; close it if that is due, throw it away if the budget refuses that."""
+        self._trial = intent.trial
         self._open[intent.arm].add(told)
         self._heard = self._pool.origins + 1  # as when the arm was chosen: nobody hears anything in between
         released, self._body = None, None
-        if intent.release is not None:
-            released, self._body = self._close(intent.release)
+        if intent.noise is not None:
+            released, self._body = self._close(intent.noise)
         elif intent.refused:
             self._open[intent.arm] = OpenBatch()
-        elif self._told_at is None or intent.trial - self._told_at >= self._refresh:
+        elif self._told_at is None or self._is_back:
+            self._body, self._is_back = [0, *NOTHING], False
+        elif self._untold or intent.trial - self._told_at >= self._refresh:
             self._body = self._repetition()
+            self._untold = max(0, self._untold - 1)
         if self._body is not None:
             self._told_at = intent.trial
         return released
@@ -105,8 +116,12 @@ class Sealed:
 
     def learn(self, news: News) -> None:
         """Keep the records that say more than the ones held."""
-        if news.batch.kind is SEALED and self._pool.replace(news.batch, news.rows):
+        if news.batch.kind is not SEALED:
+            return
+        if self._pool.replace(news.batch, news.rows):
             self._arm = None
+        if self._returns.noticed(news.batch, news.rows, self._trial):
+            self._tell_all_again()
 
     def forget(self, rows: Columns, held: Held) -> None:  # noqa: ARG002
         """Drop what is held of the origins."""
@@ -136,14 +151,32 @@ class Sealed:
             restored_batch(pulls, total)
             for pulls, total in zip(snapshot["open_pulls"], snapshot["open_sums"], strict=True)
         ]
+        self._is_back = True
+        self._tell_all_again()  # others may be back, too
+        if self._untold:
+            self._usual = max(range(arms), key=lambda arm: self._own[arm].pulls)
 
-    def _close(self, release: Release) -> tuple[Released, list[int]]:
+    def discard(self, arm: int | None, trial: int) -> tuple[Release, ...]:
+        """Throw the open batch away, and with it the lost reward; it may have closed.
+
+        Whether it did followed from what others had said, which is not kept. What was released before goes on.
+        """
+        lost = range(len(self._open)) if arm is None else (arm,)
+        possible = tuple(Release(each, trial, self._open[each].pulls + 1, self._weighting.scale) for each in lost)
+        for each in lost:
+            self._open[each] = OpenBatch()
+        return possible
+
+    def _close(self, drawn: DrawnNoise) -> tuple[Released, list[int]]:
         """Release the arm's batch; what the arm's record says now is told."""
-        arm = release.arm
-        sealed = self._open[arm].seal(self.ledger, release, self._noise)
+        release, arm = drawn.release, drawn.release.arm
+        sealed = self._open[arm].seal(self.ledger, drawn)
         self._own[arm] = self._own[arm].after(sealed, self._weighting)
         self._arm = None
         return Released(release, sealed.noised), [arm, *self._own[arm]]
+
+    def _tell_all_again(self) -> None:
+        self._untold = sum(record.pulls > 0 for record in self._own)
 
     def _repetition(self) -> list[int]:
         """What was released of the next arm that has anything, in turn; a hello while there is none."""
@@ -157,15 +190,23 @@ class Sealed:
 
     def _decide(self, trial: int) -> int:
         samples = [own.samples + others for own, others in zip(self._own, self._pool.samples, strict=True)]
-        for arm in self._order:  # each agent begins elsewhere, so that together they try all arms at once
-            if not samples[arm]:
-                return arm
+        if not all(samples):
+            return self._pull_blindly(trial, samples)
         sums = [own.total + others for own, others in zip(self._own, self._pool.sums, strict=True)]
         if self._thompson:
             indices = thompson(sums, samples, self._coins.gauss(trial, len(sums)))
         else:
             indices = upper_bounds(sums, samples)
         return indices.index(max(indices))
+
+    def _pull_blindly(self, trial: int, samples: list[int]) -> int:
+        """An arm that nobody has told of; after a restart, while others tell again what they know, the usual one."""
+        if self._usual is not None:
+            self._usual_until = self._usual_until or trial + self._refresh
+            if trial < self._usual_until:
+                return self._usual
+        # Each agent begins elsewhere, so that together they try all arms at once.
+        return next(arm for arm in self._order if not samples[arm])
 
 
 def expected_group(heard: int, newcomers: int) -> int:

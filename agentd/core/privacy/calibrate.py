@@ -1,7 +1,7 @@
 """From a true ε to the paper's nominal one: the largest rate whose releases over a run compose to no more.
 
 The composed ε of an arm depends on how often it was pulled, which nobody knows before the run. These rates keep their
-promise for an arm that is pulled every time.
+promise, of pure ε, for an arm that is pulled every time, and so for a schedule that is fixed before the data.
 """
 
 from __future__ import annotations

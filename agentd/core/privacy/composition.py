@@ -15,7 +15,7 @@ is rounded towards more loss, so the result is an upper bound, and close.
 - **Fewer sizes.** With very many different ε, each is raised to the next of a ladder of RUNG steps: more noise can be
   had from less by adding some, so less noise is never better.
 
-As with every (ε, δ) of a ledger, it holds for a number of releases that was not chosen by looking at the rewards.
+As every (ε, δ) it holds for a number of releases that was fixed before the first reward: see `schedule.py`.
 """
 
 from __future__ import annotations

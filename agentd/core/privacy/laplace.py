@@ -37,7 +37,7 @@ class ExactLaplace:
     Canonne, Kamath and Steinke, The Discrete Gaussian for Differential Privacy, 2020, Algorithms 1 and 2: no
     logarithm, no rounding, every probability exact. It is as fork-safe as its source: every draw asks anew and leaves
     nothing in the process, so with `secrets.token_bytes` a child never repeats its parent's noise. How long a draw
-    takes depends on chance and a little on the value drawn, by microseconds.
+    takes depends on chance and a little on the value drawn, by microseconds: an agent draws before the reward is known.
     """
 
     def __init__(self, token_bytes: Callable[[int], bytes]) -> None:

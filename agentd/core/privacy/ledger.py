@@ -11,8 +11,8 @@ adds up and reports. Who is protected decides what to add:
   the largest single release for one reward, and the sum of each arm's largest for one reward on every arm. It is no
   promise for sums that run on from release to release.
 
-The ledger speaks of released sums. Where an agent also shows counts that follow from raw rewards, as `private-ucb`
-does, those tell more than any sum of ε can say.
+The ledger speaks of released sums. Where an agent's pulls follow from raw rewards, as with `private-ucb`, it speaks of
+them given the sequence of pulls, which itself leaks: more than any sum of ε can say.
 
 What may be spent can be limited. The budget bounds the promise for one changed reward: the sum over an arm's releases
 where sums run on, the largest single release where batches are disjoint. A release that would go past it is not to be
@@ -84,8 +84,8 @@ class _Account:
 class Ledger:
     """The privacy an agent has spent, per arm and in all.
 
-    The pure ε holds along every path. The (ε, δ) values hold for a number of releases that was not itself chosen by
-    looking at the rewards, as with a fixed horizon.
+    The pure ε holds along every path. The (ε, δ) values hold for a number of releases that was fixed before the first
+    reward, and so for the ledger of a schedule (`schedule.py`) and not for that of a run.
     """
 
     def __init__(self, *, disjoint: bool = False, budget: float | None = None) -> None:

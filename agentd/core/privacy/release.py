@@ -4,14 +4,21 @@ Only this module makes a `Noised`. A kind of body says which of its fields hold 
 agent refuses to send any other number there; where a policy declares what it has released as `Noised`, mypy refuses a
 raw sum before that. So a policy that forgets its noise fails at its first release, and does not leak quietly.
 
-What the type does not know: whether the noise was enough, and whether a number that goes into `computed` by another way
-than its arguments is public. That is what the audit and the eyes of a reader are for.
+How long a draw takes follows from what is drawn, by about a microsecond. Whoever could measure that between a reward
+and what is told of it would know something of the noise, and with it of the reward. So noise is drawn before the reward
+is known, by the agent (`Agent.draw`): a policy has no source of noise, only the `DrawnNoise` of the release that it
+intends, which is added once, shown nowhere, and kept nowhere but in memory. A policy that would draw late has nothing
+to draw from, and an agent refuses a reward as long as noise is not drawn, and a turn that leaves what was drawn unused.
+
+What the types do not know: whether the noise was enough, where a policy got a number that it adds to another, and
+whether a number that goes into `computed` by another way than its arguments is public. That is what the audit and the
+eyes of a reader are for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, NoReturn
 
 from agentd.core.privacy.laplace import Noise
 from agentd.core.privacy.ledger import Ledger, Release
@@ -43,10 +50,41 @@ NOTHING: Final = Noised(_DOOR, 0)
 """Said where nothing is released yet."""
 
 
-def release_of(ledger: Ledger, release: Release, noise: Noise, secret: int) -> Noised:
-    """Charge a release, and only then make it."""
-    ledger.record(release)
-    return _made(Noised, secret + noise.draw(release.arm, release.scale))
+class DrawnNoise:
+    """The noise of one release that is to be made: drawn once, added once."""
+
+    __slots__ = ("_value", "is_drawn", "is_used", "release")
+
+    def __init__(self, release: Release) -> None:
+        self.release = release
+        self.is_drawn = self.is_used = False
+        self._value = 0
+
+    def __repr__(self) -> str:
+        return f"DrawnNoise({self.release})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("noise is kept in memory only")
+
+    def draw(self, noise: Noise) -> None:
+        """Draw it, before the reward is known."""
+        if self.is_drawn:
+            raise RuntimeError(f"the noise of {self.release} is drawn once")
+        self._value = noise.draw(self.release.arm, self.release.scale)
+        self.is_drawn = True
+
+
+def release_of(ledger: Ledger, drawn: DrawnNoise | None, secret: int) -> Noised:
+    """Charge a release, and only then make it, with the noise that was drawn for it."""
+    if not isinstance(drawn, DrawnNoise):
+        raise TypeError(
+            f"a release takes the noise that was drawn for it before the reward, not {type(drawn).__name__}"
+        )
+    if not drawn.is_drawn or drawn.is_used:
+        raise RuntimeError(f"the noise of {drawn.release} was {'used' if drawn.is_used else 'not drawn'}")
+    ledger.record(drawn.release)
+    value, drawn._value, drawn.is_used = drawn._value, 0, True
+    return _made(Noised, secret + value)
 
 
 def computed(work: Callable[..., int], *released: Noised) -> Noised:

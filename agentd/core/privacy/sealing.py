@@ -22,9 +22,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from agentd.core.grid import UNIT
-from agentd.core.privacy.laplace import Noise
-from agentd.core.privacy.ledger import Ledger, Release
-from agentd.core.privacy.release import Noised, release_of
+from agentd.core.privacy.ledger import Ledger
+from agentd.core.privacy.release import DrawnNoise, Noised, release_of
 from agentd.core.privacy.series import require_epsilon
 
 
@@ -46,11 +45,11 @@ class OpenBatch:
         self.pulls += 1
         self._secret += min(max(reward, 0), UNIT)
 
-    def seal(self, ledger: Ledger, release: Release, noise: Noise) -> SealedBatch:
+    def seal(self, ledger: Ledger, drawn: DrawnNoise) -> SealedBatch:
         """Release the batch, once: what is handed out is paid for and noised, what stays behind is empty."""
         if not self.pulls:
             raise ValueError("an empty batch has nothing to release")
-        sealed = SealedBatch(self.pulls, release_of(ledger, release, noise, self._secret))
+        sealed = SealedBatch(self.pulls, release_of(ledger, drawn, self._secret))
         self.pulls = self._secret = 0
         return sealed
 
@@ -101,6 +100,14 @@ class Weighting:
     def weighed(self, pulls: int, noised: int) -> int:
         """w·y = y·n/(n + h), in grid steps."""
         return nearest(pulls * UNIT * noised, pulls * UNIT + self.handicap)
+
+
+def share_of(epsilon: float, rewards: int) -> float:
+    """The ε to noise each reward for, so that so many of them cost no more than ε together, exactly."""
+    share = epsilon / rewards
+    while rewards > 1 and rewards * Fraction(UNIT, math.ceil(UNIT / Fraction(share))) > Fraction(epsilon):
+        share = math.nextafter(share, 0.0)
+    return share
 
 
 def nearest(numerator: int, denominator: int) -> int:

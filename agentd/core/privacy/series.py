@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Iterator
 from fractions import Fraction
 
 from agentd.core.grid import UNIT
@@ -72,6 +73,19 @@ class ReleaseSeries:
     def _judge_next(self) -> None:
         if self._walk.step():
             self._thresholds.append(self._walk.pulls)
+
+
+def series_scales(epsilon: float, v: float, pulls: int) -> Iterator[int]:
+    """The noise scales of what the series releases of an arm in so many pulls, one by one."""
+    walk = ReleaseWalk(epsilon, v)
+    while walk.pulls < pulls:
+        if walk.step():
+            yield scale_steps(walk.pulls, v)
+
+
+def interval_scales(interval: int, v: float, pulls: int) -> Iterator[int]:
+    """The same where an arm is released after every so many pulls."""
+    return (scale_steps(count, v) for count in range(interval, pulls + 1, interval))
 
 
 def scale_steps(n: int, v: float = DEFAULT_V) -> int:

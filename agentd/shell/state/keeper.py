@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from agentd.core.agent import Agent, Turn
 from agentd.core.policy.base import Intent, Restorable
 from agentd.core.saved_state import SavedState
+from agentd.core.upwards import shown
 from agentd.errors import BudgetExhausted, StateUnusable
 from agentd.settings import AgentSettings
 from agentd.shell.json_log import Log
 from agentd.wire.environment_messages import Welcome
 
-if TYPE_CHECKING:  # only an agent that keeps state loads SQLite
+if TYPE_CHECKING:  # only an agent that keeps state loads its journal
     from agentd.shell.state.journal import StateJournal
 
 
@@ -32,24 +33,46 @@ class StateKeeper:
             return cls(settings, None, log)
         from agentd.shell.state.journal import StateJournal
 
-        return cls(settings, StateJournal.open(settings.state, state_identity(settings)), log)
+        # Terms may make ε smaller, and what they say is known only once the run is joined.
+        identity = {name: value for name, value in state_identity(settings).items() if name != "epsilon"}
+        journal = StateJournal.open(settings.state, identity)
+        if journal.saved is not None and journal.saved.about["epsilon"] > settings.reward_epsilon:
+            journal.close()
+            raise StateUnusable(
+                f"the state in {settings.state} is noised for an epsilon of {journal.saved.about['epsilon']}, and "
+                f"--epsilon allows no more than {settings.reward_epsilon} per reward. Name another place with --state"
+            )
+        return cls(settings, journal, log)
 
     @property
     def saved(self) -> SavedState | None:
         return self._journal.saved if self._journal is not None else None
 
-    def join(self, agent: Agent, welcome: Welcome) -> None:
-        """Tie the state to the run that the environment serves."""
+    def join(self, agent: Agent, welcome: Welcome, epsilon: float | None = None, *, rounds: int | None = None) -> None:
+        """Tie the state to the run that the environment serves, and to the ε that its terms have left.
+
+        A new state also tells how many rounds there were to be, and how many rewards a person may be behind.
+        """
         if self._journal is None:
             return
         assert isinstance(agent.policy, Restorable)  # noqa: S101 - the settings have seen to it
-        self._journal.join(agent.turn, run=welcome.run.hex(), arms=welcome.arms, incarnation=agent.incarnation)
-        if (saved := self._journal.saved) is not None and agent.trial > saved.trial:
-            self._log.warning("a pull was lost with the machine; its trial is skipped", trial=agent.trial)
-            self._journal.skip_to(agent.trial)
+        epsilon = self._settings.reward_epsilon if epsilon is None else epsilon
+        about = {"run": welcome.run.hex(), "arms": welcome.arms, "epsilon": epsilon}
+        once = {"rounds": rounds, "rewards_per_person": self._settings.rewards_per_person}
+        self._journal.join(agent.turn, **about, incarnation=agent.incarnation, once=once)
+        if (saved := self._journal.saved) is not None and saved.in_doubt(agent.trial):
+            self._log.warning(
+                "the state lacks the last pull: a crash, or a copy from before it; the trial is given up, what it may "
+                "have released is charged and never sent",
+                trial=agent.trial,
+                arm="unknown" if saved.intended_arm is None else saved.intended_arm,
+                charged=len(agent.turn.possible),
+                incarnation=agent.incarnation,
+            )
 
     def choose(self, agent: Agent) -> Intent:
-        intent = agent.choose()
+        """The next pull, written down; its noise is still to be drawn."""
+        intent = agent.decide()
         if self._journal is not None:
             self._journal.intend(intent.trial, intent.arm)
         return intent
@@ -74,8 +97,8 @@ class StateKeeper:
         self._log.warning("privacy budget spent", trial=trial, budget=budget, epsilon=epsilon)
         if self._settings.on_budget == "stop":
             raise BudgetExhausted(
-                f"the privacy budget of {budget:g} is spent (ε = {epsilon:.4g} at trial {trial}) and --on-budget says "
-                "stop; raise --epsilon-budget, or go on with --on-budget listen"
+                f"the privacy budget of {budget:g} is spent (ε = {shown(epsilon, 4)} at trial {trial}) and --on-budget "
+                "says stop; raise --epsilon-budget, or go on with --on-budget listen"
             )
 
 
@@ -84,7 +107,7 @@ def state_identity(settings: AgentSettings) -> dict[str, Any]:
     return {
         "agent": settings.id,
         "algorithm": settings.algorithm,
-        "epsilon": settings.epsilon,
+        "epsilon": settings.reward_epsilon,
         "v": settings.v,
         "seeded": settings.seed is not None,
     }

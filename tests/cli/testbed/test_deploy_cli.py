@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from held_logs import started_for
 
 from agentd.cli import cli
 from agentd.errors import ConfigurationError, SettingsError
@@ -30,8 +30,9 @@ def _state_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]) as process:
+def sleeper(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Works for the testbed in `run`."""
+    with started_for(tmp_path / "run") as process:
         yield process
         process.kill()
 
@@ -114,7 +115,7 @@ def test_a_supervisor_that_does_not_obey_is_killed_with_all_it_left(
 ) -> None:
     monkeypatch.setattr(stopping, "SUPERVISOR_EXTRA_S", -4.9)
     program = "import signal; signal.signal(15, signal.SIG_IGN); print(flush=True)\nwhile 1: signal.pause()"
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as stubborn:
+    with started_for(tmp_path / "run", program, stdout=subprocess.PIPE) as stubborn:
         assert stubborn.stdout is not None
         stubborn.stdout.readline()
         supervisor = ProcessMark.of(stubborn.pid)
@@ -125,8 +126,7 @@ def test_a_supervisor_that_does_not_obey_is_killed_with_all_it_left(
 
 
 def test_down_takes_the_newest_or_all(tmp_path: Path) -> None:
-    program = [sys.executable, "-c", "import signal; signal.pause()"]
-    with subprocess.Popen(program) as first, subprocess.Popen(program) as second:
+    with started_for(tmp_path / "old") as first, started_for(tmp_path / "new") as second:
         old = written(tmp_path / "old", created=1.0, supervisor=NOBODY, children={"agent-0": mark_of(first)})
         new = written(tmp_path / "new", created=2.0, supervisor=NOBODY, children={"agent-0": mark_of(second)})
         assert [stopped["run_dir"] for stopped in output("down")] == [str(new.run_dir)]
@@ -156,7 +156,7 @@ def test_ps_shows_ended_testbeds_only_when_asked(tmp_path: Path) -> None:
 
 def status_file(place: Path) -> None:
     agents = [
-        {"id": 0, "trial": 40, "messages": 7, "dropped": 1, "done": False},
+        {"id": 0, "trial": 40, "messages": 7, "dropped": 1, "done": False, "blamed": {"slow": [1]}},
         {"id": 1, "trial": 30, "messages": 5, "dropped": 0, "done": False},
     ]
     status = {"rounds": 100, "group_regret": 12.5, "pulls": 70, "pulls_per_s": 9.0, "agents": agents}
@@ -172,6 +172,11 @@ def test_status_joins_what_the_environment_wrote_with_what_the_kernel_knows(orph
     assert "agents          2, down: 1" in text
     assert "round           40 of 100" in text
     assert "without supervisor" in text
+    assert about["blamed"] == {"0": {"slow": [1]}}
+    assert "blamed          agent 0: slow (says 1)\n" in text + "\n"
+    graph = {"nodes": [{"id": 0}, {"id": 1}, {"id": 2}], "links": [{"source": 0, "target": n} for n in (1, 2)]}
+    (orphaned.run_dir / "topology.json").write_text(json.dumps(graph), encoding="utf-8")
+    assert "agent 0: slow (says 1: 1 of its 2 neighbours)" in run("status").output
 
 
 def test_status_of_an_ended_testbed_shows_why_it_failed(tmp_path: Path) -> None:

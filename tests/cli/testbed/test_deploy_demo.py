@@ -36,6 +36,7 @@ PRIVACY = {
     "delta": 1e-5,
     "nominal_epsilon": 0.5,
     "releases": 4000,
+    "covers": "the noised sums, given the sequence of pulls, which itself leaks",
     "note": "",
 }
 
@@ -76,9 +77,10 @@ def test_who_lost_less_has_won() -> None:
 def test_the_conclusion_names_the_gain_the_privacy_and_what_is_not_covered(tmp_path: Path) -> None:
     said = conclusion(compare(half(900.0), half(300.0)), tmp_path)
     assert "Together they lost 67% less than alone." in said
-    assert "ε = 16.5 for one reward, all 4,000 releases composed (8.3 at δ = 1e-05)" in said
+    assert "ε = 16.5 for one reward, all 4,000 releases composed; the nominal 0.5 is a rate." in said
+    assert "for an arm that is pulled every time: ε = 8.3 at δ = 1e-05" in said
     assert "The noise came from the system." in said
-    assert "the counts beside them are not private" in said
+    assert "It is the ε of the noised sums, given the sequence of pulls, which itself leaks." in said
     assert str(tmp_path / PICTURE) in said
 
 

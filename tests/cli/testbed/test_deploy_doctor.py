@@ -45,7 +45,7 @@ def test_room_is_told_in_agents_by_the_tightest_limit() -> None:
     threads = (Limit("loose", 9000, "x"), Limit("tight", 30, "raise it"))
     room = Room(files_soft=8, files_hard=1 << 62, threads=threads, megabytes=(Limit("this machine", 900, "y"),))
     found = parts(list(doctor.look_at_room(room)))
-    assert found["threads"] == Finding("threads", State.SCARCE, "room for about 10 agents: tight", "raise it")
+    assert found["threads"] == Finding("threads", State.SCARCE, "room for about 7 agents: tight", "raise it")
     assert found["memory"].detail == "room for about 50 agents: 900 MB left by this machine"
     assert found["open files"].detail.startswith("room for any number of agents")
 
@@ -83,6 +83,13 @@ def test_means_whose_program_is_missing_do_not_work(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.system
+def test_a_machine_without_a_safe_place_for_sockets_is_told_what_works() -> None:
+    assert doctor.look_at_sockets("/run/user/7").state is State.OK
+    missing = doctor.look_at_sockets(None)
+    assert (missing.state, missing.is_fatal) == (State.MISSING, False)
+    assert "--transport tcp" in missing.detail
+
+
 def test_the_verb_examines_this_machine_and_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["doctor", "--json"])

@@ -29,16 +29,16 @@ class Fixed:
 @pytest.mark.parametrize(("epsilon", "interval"), [(1.0, 1), (0.5, 2), (0.3, 4), (3.0, 1)])
 def test_it_pulls_in_turn_until_every_arm_had_its_first_refresh(epsilon: float, interval: int) -> None:
     noise = Fixed()
-    policy = DpUcbInt(PolicySettings(arms=3, epsilon=epsilon), noise)
+    policy = DpUcbInt(PolicySettings(arms=3, epsilon=epsilon))
     for trial in range(1, 3 * interval + 1):
         assert policy.choose(trial) == (trial - 1) % 3
-        observe(policy, trial, (trial - 1) % 3, 0, 0)
+        observe(policy, trial, (trial - 1) % 3, 0, 0, noise=noise)
     assert noise.asked == [(arm, scale_steps(interval, 1.1)) for arm in range(3)]
     assert policy.ledger.releases() == 3
 
 
 def test_it_pulls_what_the_formula_says() -> None:
-    policy = DpUcbInt(PolicySettings(arms=2, epsilon=0.3), Fixed(UNIT // 2))
+    policy, noise = DpUcbInt(PolicySettings(arms=2, epsilon=0.3)), Fixed(UNIT // 2)
     chance = stream(3, Purpose.REWARD)
     counts, sums, means = [0] * 2, [0] * 2, [0.0] * 2
     for trial in range(1, 300):
@@ -47,7 +47,7 @@ def test_it_pulls_what_the_formula_says() -> None:
             indices = [m + math.sqrt(2 * math.log(trial) / n) for m, n in zip(means, counts, strict=True)]
             assert indices[arm] >= max(indices) - 1e-12
         reward = UNIT if chance.random() < (0.4, 0.7)[arm] else 0
-        observe(policy, trial, arm, reward, 0)
+        observe(policy, trial, arm, reward, 0, noise=noise)
         counts[arm] += 1
         sums[arm] += reward
         if counts[arm] % 4 == 0:
@@ -57,7 +57,7 @@ def test_it_pulls_what_the_formula_says() -> None:
 
 def test_between_refreshes_rewards_do_not_show_in_its_choices() -> None:
     def choices(last_rewards: int) -> list[int]:
-        policy = DpUcbInt(PolicySettings(arms=2, epsilon=0.1), Fixed())
+        policy = DpUcbInt(PolicySettings(arms=2, epsilon=0.1))
         pulled = []
         for trial in range(1, 29):
             pulled.append(policy.choose(trial))

@@ -12,7 +12,6 @@ from agentd.core.bodies import RELEASED, SAMPLE, SEALED, TOTALS
 from agentd.core.grid import UNIT
 from agentd.core.policy import ALGORITHMS, PolicySettings, make_policy
 from agentd.core.policy.base import Silent, best_arm, widened_log
-from agentd.core.privacy.laplace import SeededLaplace
 
 
 def test_the_widened_logarithm_is_the_papers_in_grid_steps() -> None:
@@ -59,7 +58,7 @@ def test_the_algorithms_are_the_papers_and_our_own_under_their_names() -> None:
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_what_is_said_about_an_algorithm_is_what_it_does(name: str) -> None:
-    policy = make_policy(name, PolicySettings(arms=2), 0, SeededLaplace(1, 0))
+    policy = make_policy(name, PolicySettings(arms=2), 0)
     observe(policy, 1, policy.choose(1), UNIT, UNIT)
     said = policy.body()
     assert (said[0] if said else None) == ALGORITHMS[name].tells
@@ -72,7 +71,7 @@ def test_what_is_said_about_an_algorithm_is_what_it_does(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "sealed"])
 @pytest.mark.parametrize("arms", [1, 3])
 def test_every_policy_of_the_paper_begins_by_pulling_each_arm(name: str, arms: int) -> None:
-    policy = make_policy(name, PolicySettings(arms=arms), 0, SeededLaplace(1, 0))
+    policy = make_policy(name, PolicySettings(arms=arms), 0)
     pulled = []
     for trial in range(1, arms + 1):
         pulled.append(policy.choose(trial))
@@ -83,7 +82,7 @@ def test_every_policy_of_the_paper_begins_by_pulling_each_arm(name: str, arms: i
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_asking_twice_changes_nothing(name: str) -> None:
     """`estimates` and `fallbacks` of byzantine-ucb count questions; the answers stay."""
-    policy = make_policy(name, PolicySettings(arms=3), 0, SeededLaplace(1, 0))
+    policy = make_policy(name, PolicySettings(arms=3), 0)
     for trial in range(1, 40):
         arm = policy.choose(trial)
         assert policy.choose(trial) == arm

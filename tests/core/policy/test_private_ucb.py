@@ -6,14 +6,15 @@ import math
 
 import numpy as np
 import pytest
+import small_runs
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_runs import news, observe, released, sample, samples
+from small_runs import news, released, sample, samples
 
 from agentd.core.bodies import RELEASED
-from agentd.core.bodies.released import MAX_GAP
+from agentd.core.bodies.release_limits import MAX_GAP, limits_of
 from agentd.core.grid import UNIT
-from agentd.core.message import MAX_TRIAL, Message
+from agentd.core.message import MAX_ARMS, MAX_TRIAL, Message
 from agentd.core.policy import PolicySettings
 from agentd.core.policy.private_ucb import PrivateUcb, extrapolated
 from agentd.core.privacy.series import ReleaseSeries, scale_steps
@@ -33,9 +34,20 @@ class Fixed:
         return NOISE
 
 
-def private(arms: int = 1, **knobs: float) -> tuple[PrivateUcb, Fixed]:
-    noise = Fixed()
-    return PrivateUcb(PolicySettings(arms=arms, **knobs), noise), noise  # type: ignore[arg-type]
+class Sourced(PrivateUcb):
+    """The policy, with the noise that is drawn for it at hand."""
+
+    noise: Fixed
+
+
+def private(arms: int = 1, **knobs: float) -> tuple[Sourced, Fixed]:
+    policy = Sourced(PolicySettings(arms=arms, **knobs))  # type: ignore[arg-type]
+    policy.noise = Fixed()
+    return policy, policy.noise
+
+
+def observe(policy: Sourced, trial: int, arm: int, reward: int, told: int) -> None:
+    small_runs.observe(policy, trial, arm, reward, told, noise=policy.noise)
 
 
 def test_until_the_first_release_nothing_at_all_is_told() -> None:
@@ -86,20 +98,6 @@ def test_a_restored_policy_releases_where_the_old_one_would_have(restarted_after
     for trial in range(restarted_after + 1, 40):
         observe(again, trial, 1, 0, 0)
     assert noise.asked + later.asked == [(1, scale_steps(pulls)) for pulls in (7, 16, 26, 36)]
-
-
-def test_a_release_is_recorded_before_its_noise_is_drawn() -> None:
-    """Draw → commit → send has the charge first: a crash between the two may cost budget, never privacy."""
-
-    class Failing:
-        def draw(self, arm: int, scale: int) -> int:
-            raise OSError("no randomness today")
-
-    policy = PrivateUcb(PolicySettings(arms=1), Failing())
-    with pytest.raises(OSError, match="no randomness"):
-        observe(policy, 1, 0, UNIT, UNIT)
-    assert policy.ledger.releases() == 1
-    assert policy.body() == (RELEASED, [0, 0, 0])
 
 
 def test_what_is_released_is_what_is_told_and_not_what_was_seen() -> None:
@@ -153,7 +151,8 @@ def test_the_extrapolation_is_exact_for_every_release_the_checks_let_through(
     at_release: int, gap: float, place: float
 ) -> None:
     now = min(MAX_TRIAL, int(at_release * gap))
-    reach = at_release * UNIT + int(64 * UNIT * at_release**0.75)
+    scales = limits_of(None, None, MAX_ARMS).scales
+    reach = at_release * UNIT + int(scales * UNIT * at_release**0.75)
     noised = int(place * reach)
     assert extrapolated(columns(now), columns(at_release), columns(noised)).tolist() == [now * noised // at_release]
 

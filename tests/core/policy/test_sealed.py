@@ -35,7 +35,7 @@ class NoCoins:
 
 
 def sealed(arms: int = 2, own: int = 0, **settings: object) -> Sealed:
-    return Sealed(PolicySettings(arms=arms, **settings), own, Constant(), NoCoins())  # type: ignore[arg-type]
+    return Sealed(PolicySettings(arms=arms, **settings), own, NoCoins())  # type: ignore[arg-type]
 
 
 def told(*bodies: tuple[int, ...], first_origin: int = 1) -> Batch:
@@ -55,7 +55,7 @@ def greet(policy: Sealed, others: int) -> None:
 def pull(policy: Sealed, trial: int, reward: int = UNIT) -> tuple[int, list[int] | None]:
     """One trial: the arm, and the body that is told."""
     arm = policy.choose(trial)
-    observe(policy, trial, arm, reward, reward)
+    observe(policy, trial, arm, reward, reward, noise=Constant())
     said = policy.body()
     return arm, said[1] if said else None
 
@@ -123,7 +123,7 @@ def test_agents_begin_on_different_arms_and_go_on_in_turn() -> None:
 
 def test_without_news_the_arm_stays_and_no_coin_is_tossed() -> None:
     coins = NoCoins()
-    policy = Sealed(PolicySettings(arms=2), 0, Constant(), coins)
+    policy = Sealed(PolicySettings(arms=2), 0, coins)
     hear(policy, (0, 100, 1, 90 * UNIT, 10 * UNIT), (1, 100, 1, 90 * UNIT, 80 * UNIT))
     assert [pull(policy, trial)[0] for trial in range(1, 6)] == [1] * 5
     assert coins.asked == [1]
@@ -134,7 +134,7 @@ def test_without_news_the_arm_stays_and_no_coin_is_tossed() -> None:
 
 def test_hellos_and_old_records_are_no_news() -> None:
     coins = NoCoins()
-    policy = Sealed(PolicySettings(arms=1), 0, Constant(), coins)
+    policy = Sealed(PolicySettings(arms=1), 0, coins)
     hear(policy, (0, 100, 1, 90 * UNIT, 10 * UNIT))
     pull(policy, 1)
     hear(policy, (0, 40, 1, 30 * UNIT, 30 * UNIT))
@@ -184,7 +184,7 @@ def test_while_nothing_is_released_the_hello_is_repeated() -> None:
 def test_a_liar_seals_what_it_tells() -> None:
     policy = sealed(1)
     for trial in range(1, 9):
-        observe(policy, trial, policy.choose(trial), UNIT, 0)
+        observe(policy, trial, policy.choose(trial), UNIT, 0, noise=Constant())
     assert policy.body() == (SEALED, [0, 8, 1, 4 * UNIT, Weighting.of(1.0).weighed(8, NOISE)])
 
 
@@ -209,7 +209,7 @@ def test_the_upper_bound_is_wider_where_less_is_known() -> None:
 
 
 def test_the_rule_can_be_the_upper_bound() -> None:
-    policy = Sealed(PolicySettings(arms=2, rule="ucb"), 0, Constant(), NoCoins())
+    policy = Sealed(PolicySettings(arms=2, rule="ucb"), 0, NoCoins())
     hear(policy, (0, 100, 1, 90 * UNIT, 50 * UNIT), (1, 4, 1, 2 * UNIT, UNIT))
     assert policy.choose(1) == 1
 

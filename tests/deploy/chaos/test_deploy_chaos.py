@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from evidence import until
+from held_logs import working_for
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ from agentd.run import fault_log
 from agentd.run.status import AgentStatus, Status
 from agentd.shell.link_faults import LinkFaults, parse_sides, read_faults
 from deploy.chaos.chaos import Chaos
+from deploy.plan.names import STDERR
 from deploy.plan.plan import LINK_FAULTS
 from deploy.testbed.process_marks import ProcessMark
 from deploy.testbed.registry import State, Testbed, announce, new_testbed, record
@@ -31,8 +33,14 @@ AGENTS = 8
 
 
 @pytest.fixture
-def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]) as process:
+def sleeper(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Works for the testbed, as this process does: prints to its log."""
+    words = [sys.executable, "-c", "import signal; signal.pause()"]
+    with (
+        working_for(tmp_path / "run"),
+        (tmp_path / "run" / STDERR).open("ab") as log,
+        subprocess.Popen(words, stderr=log) as process,
+    ):
         yield process
         process.kill()
 
@@ -143,9 +151,11 @@ def test_faults_of_links_add_up_until_they_are_healed(testbed: Testbed) -> None:
     assert links(testbed) == LinkFaults()
 
 
-def test_agents_of_another_user_can_read_the_faults(testbed: Testbed) -> None:
-    told("partition", "0|1")
-    assert stat.S_IMODE((testbed.run_dir / LINK_FAULTS).stat().st_mode) == 0o644
+def test_agents_of_another_user_can_read_the_faults_where_they_may_enter_and_nobody_else(testbed: Testbed) -> None:
+    for directory, file in ((0o700, 0o600), (0o755, 0o644)):
+        (testbed.run_dir / LINK_FAULTS).parent.chmod(directory)
+        told("partition", "0|1")
+        assert stat.S_IMODE((testbed.run_dir / LINK_FAULTS).stat().st_mode) == file
 
 
 def test_for_a_while_means_that_it_is_undone(testbed: Testbed) -> None:

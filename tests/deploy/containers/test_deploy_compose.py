@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from deploy.containers.compose_document import MOST_AGENTS, ContainerOptions, co
 from deploy.containers.container_runtime import environment_for_containers, plan_for_containers, read_subnet
 from deploy.containers.stack_document import only, stack_document
 from deploy.plan.arguments import agent_arguments, environment_arguments
-from deploy.plan.plan import Keep
+from deploy.plan.plan import NOT_DRAWN, Keep
 from deploy.plan.yaml_text import to_yaml, with_common_part
 
 EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples"
@@ -105,12 +105,54 @@ def test_agents_wait_for_the_environment_and_their_network_leads_nowhere() -> No
     assert made["networks"]["mesh"]["labels"] == {"agentd.project": "agentd-1"}
 
 
-def test_agents_see_their_logs_and_the_faults_and_nothing_else_of_the_run() -> None:
-    mounts = document()["services"]["agent-0"]["volumes"]
-    assert [(mount["source"], mount.get("read_only", False)) for mount in mounts] == [
-        ("/runs/one/logs", False),
+def test_only_agents_are_let_in_and_not_the_host() -> None:
+    def admitted(service: dict[str, Any]) -> list[IPv4Network]:
+        said = [word.removeprefix("--admit=") for word in service["command"] if word.startswith("--admit=")]
+        return [IPv4Network(each) for each in ",".join(said).split(",") if each]
+
+    services = document()["services"]
+    agents = {IPv4Address(services[name]["networks"]["mesh"]["ipv4_address"]) for name in services if "agent-" in name}
+    assert {address for network in admitted(services["environment"]) for address in network} == agents
+    assert admitted(services["agent-1"]) == [], "its neighbours are let in without being named"
+    everybody, host = options().subnet, options().subnet[1]
+    for service in document(stack_document)["services"].values():
+        assert {address for network in admitted(service) for address in network} == {*everybody} - {host}
+
+
+def test_agents_see_their_own_log_and_the_faults_and_nothing_else_of_the_run() -> None:
+    services = document()["services"]
+    assert [(mount["source"], mount.get("read_only", False)) for mount in services["agent-0"]["volumes"]] == [
+        ("/runs/one/logs/agent-0", False),
         ("/runs/one/chaos", True),
+        ("/runs/one/seats/agent-0", True),
     ]
+    assert "--log-file=/var/lib/agentd/run/logs/agent-0/agent-0.jsonl" in services["agent-0"]["command"]
+
+
+def test_no_place_is_written_to_by_two_containers_or_holds_what_the_supervisor_writes() -> None:
+    made = scenario(seed=None)
+    plan = plan_for_containers(made, Pace(), Keep(state=True))
+    services = compose_document(plan, environment_for_containers(made, plan), None, options())["services"]
+    mounts = [mount for service in services.values() for mount in service["volumes"]]
+    written = [mount["source"] for mount in mounts if not mount.get("read_only")]
+    assert len(written) == len(set(written)) == 1 + 2 * 3
+    for place in written:
+        assert not any(other.startswith(f"{place}/") for other in written)
+        assert place.removeprefix("/runs/one/").partition("/")[0] in {"environment", "logs", "state"}
+        assert place not in {"/runs/one", "/runs/one/logs", "/runs/one/state"}
+
+
+def test_the_environment_knows_hashes_of_secrets_and_sees_none() -> None:
+    made = scenario(seed=None)
+    plan = plan_for_containers(made, Pace(), Keep(state=True))
+    service = compose_document(plan, environment_for_containers(made, plan), None, options())["services"]["environment"]
+    assert "--seats=/var/lib/agentd/run/seats.jsonl" in service["command"]
+    assert service["volumes"] == [{"type": "bind", "source": "/runs/one/environment", "target": "/var/lib/agentd/run"}]
+    printed = plan_for_containers(made, Pace(), run=NOT_DRAWN)
+    service = compose_document(printed, environment_for_containers(made, printed), None, options())["services"]
+    assert "--seats" not in " ".join(service["environment"]["command"]), "the agents draw their own"
+    assert "--seat=/var/lib/agentd/run/seats/agent-2/seat" in service["agent-2"]["command"]
+    assert {"read_only": True} not in [mount for mount in service["agent-2"]["volumes"] if "seats" in mount["source"]]
 
 
 def test_an_agent_that_keeps_its_state_sees_its_own_and_no_others() -> None:
@@ -122,11 +164,29 @@ def test_an_agent_that_keeps_its_state_sees_its_own_and_no_others() -> None:
     assert "--epsilon-budget=9.0" in service["command"]
 
 
+@pytest.mark.parametrize("stack", [[], ["--stack"]], ids=["compose", "stack"])
+def test_the_printed_file_keeps_state_and_budget_as_up_does(stack: list[str]) -> None:
+    flags = ["compose", "--agents", "2", "--epsilon-budget", "3", "--on-budget", "stop", *stack]
+    text = run(*flags, "--user", "1000:1000").output
+    kinds = ("logs", "seats", "state")
+    own = " ".join(["./run/environment", *(f"./run/{kind}/agent-{agent}" for kind in kinds for agent in (0, 1))])
+    assert f"#   install -d -m 700 -o 1000 -g 1000 {own}\n" in text
+    service = yaml.safe_load(text)["services"]["agent-1"]
+    assert {"--epsilon-budget=3.0", "--on-budget=stop"} <= set(service["command"])
+    assert "--state=/var/lib/agentd/run/state/agent-1" in service["command"]
+    mount = {"type": "bind", "source": "./run/state/agent-1", "target": "/var/lib/agentd/run/state/agent-1"}
+    assert mount in service["volumes"]
+    for forgets in (["--no-state"], ["--seed", "3"]):
+        kept = run("compose", "--agents", "2", *stack, *forgets).output
+        assert "--seat=" in kept
+        assert "--state" not in kept
+
+
 def test_a_dollar_sign_in_the_run_directory_is_no_variable() -> None:
     made = scenario()
     plan = plan_for_containers(made, Pace())
     parts = compose_document(plan, environment_for_containers(made, plan), 3, options(run_dir="/runs/$x"))
-    assert parts["services"]["environment"]["volumes"][0]["source"] == "/runs/$$x"
+    assert parts["services"]["environment"]["volumes"][0]["source"] == "/runs/$$x/environment"
 
 
 def test_without_a_seed_no_secret_is_in_the_document() -> None:
@@ -185,7 +245,7 @@ def test_an_agents_settings_survive_the_way_through_its_command_line(changes: di
 def test_the_environment_deals_the_same_arms_through_its_command_line(reward: str) -> None:
     made = scenario(reward=reward)
     part = environment_for_containers(made, plan_for_containers(made, Pace()))
-    words = environment_arguments(part, listen="tcp://0.0.0.0:7000", run_dir="/nowhere", seed=3)
+    words = environment_arguments(part, admit=["10.0.0.0/8"], listen="tcp://0.0.0.0:7000", run_dir="/nowhere", seed=3)
     flags = env.make_context("env", words[1:]).params
     assert (flags.pop("insecure"), flags.pop("as_json")) == (True, False)
     settings = environment_settings(**flags)
@@ -235,7 +295,7 @@ def test_nobody_is_root_inside(user: str) -> None:
 
 def test_the_run_directory_is_a_path_even_where_it_could_be_the_name_of_a_volume() -> None:
     text = run("compose", "--agents", "2", "--edge-probability", "1", "--run-dir", "here").output
-    assert yaml.safe_load(text)["services"]["environment"]["volumes"][0]["source"] == "./here"
+    assert yaml.safe_load(text)["services"]["environment"]["volumes"][0]["source"] == "./here/environment"
 
 
 AWKWARD = [

@@ -12,8 +12,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agentd.cli import cli
-from agentd.errors import ToolMissing
-from deploy.containers import containers
+from agentd.errors import ConfigurationError, ToolMissing
+from agentd.run.directory import RunDirectory
+from agentd.run.scenario import make_scenario
+from agentd.run.summary import manifest
+from agentd.settings import TestbedSettings
+from deploy.containers import containers, lent_directories
 from deploy.containers.compose import COMPOSE, ComposeLauncher
 from deploy.containers.containers import ContainerMark, Inspected
 from deploy.containers.docker import Compose, Docker
@@ -117,13 +121,62 @@ def test_nobody_is_root_inside_and_others_are_themselves(monkeypatch: pytest.Mon
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
-def test_a_run_directory_is_lent_and_taken_back(tmp_path: Path) -> None:
-    (tmp_path / "logs").mkdir()
-    (tmp_path / "logs" / "x").touch()
-    containers.lend(tmp_path, "10001:10001")
-    assert {path.stat().st_uid for path in (tmp_path, tmp_path / "logs", tmp_path / "logs" / "x")} == {10001}
-    containers.take_back(tmp_path)
-    assert {path.stat().st_uid for path in (tmp_path, tmp_path / "logs", tmp_path / "logs" / "x")} == {0}
+def test_only_what_containers_write_is_lent_and_all_of_it_taken_back(tmp_path: Path) -> None:
+    parts = [tmp_path / name for name in ("environment", "logs/agent-0", "state/agent-0", "seats/agent-0")]
+    for part in parts:
+        part.mkdir(parents=True)
+    (tmp_path / "logs" / "supervisor.log").touch()
+    lent_directories.lend(tmp_path, "10001:10001")
+    assert {path.stat().st_uid for path in parts} == {10001}
+    kept = [tmp_path, tmp_path / "logs", tmp_path / "logs" / "supervisor.log", tmp_path / "state", tmp_path / "seats"]
+    assert {path.stat().st_uid for path in kept} == {0}
+    (parts[2] / "away").symlink_to(kept[2])
+    os.chown(kept[2], 1234, 1234)
+    lent_directories.take_back(tmp_path)
+    assert {path.lstat().st_uid for path in tmp_path.rglob("*") if path != kept[2]} == {0}
+    assert kept[2].stat().st_uid == 1234, "a link was followed"
+
+
+def test_what_the_environment_left_is_moved_if_it_is_plain_and_no_longer_than_it_can_be(tmp_path: Path) -> None:
+    """The container has gone, and may have left anything under the names that are expected."""
+    place, precious = tmp_path / "run", tmp_path / "precious"
+    scenario = make_scenario(TestbedSettings(agents=2, edge_probability=1.0, rounds=5, seed=1))
+    for name in ("environment/logs", "logs/agent-0", "logs/agent-1"):
+        (place / name).mkdir(parents=True)
+    RunDirectory(place).write_json("manifest.json", manifest(scenario, "compose"))
+    precious.write_text("precious")
+    apart = place / "environment"
+    (apart / "environment.json").symlink_to(precious)
+    os.mkfifo(apart / "reports.json")
+    (apart / "pulls.journal").write_bytes(bytes(32 + 16 * 2 * 5 + 1))
+    os.link(precious, apart / "seats.journal")
+    (apart / "status.json").write_text("{}")
+    (apart / "pulls.npz").write_text("a bomb")
+    (apart / "logs" / "environment.jsonl").write_text("{}")
+    (place / "logs/agent-0/agent-0.jsonl").write_text("{}")
+    (place / "logs/agent-1/agent-1.jsonl").symlink_to(precious)
+    lent_directories.take_back(place)
+    assert {path.name for path in place.iterdir() if path.is_file()} == {"manifest.json", "status.json"}
+    assert {path.name for path in (place / "logs").iterdir()} == {"environment.jsonl", "agent-0.jsonl", "agent-1"}
+    assert {path.stat().st_mode & 0o777 for path in place.rglob("*.jsonl") if not path.is_symlink()} == {0o600}
+    (apart / "pulls.journal").write_bytes(bytes(32 + 16 * 2 * 5))
+    lent_directories.take_back(place)
+    assert (place / "pulls.journal").is_file()
+    assert precious.read_text() == "precious"
+
+
+def test_containers_of_another_directory_are_not_touched_whatever_its_testbed_json_says(tmp_path: Path) -> None:
+    mine, sent = tmp_path / "mine", tmp_path / "sent"
+    project = containers.new_project(mine)
+    assert containers.is_project_of(project, mine)
+    for wrong in (project, "", "agentd-1", f"{project}x", f"--{project}"):
+        assert not containers.is_project_of(wrong, sent)
+    testbed = registry.new_testbed(b"12345678", sent, 2, runtime="compose", project=project)
+    assert COMPOSE.running(testbed) == {}
+    assert not COMPOSE.has_left_over(testbed)
+    for act in (COMPOSE.end_left_over, COMPOSE.control):
+        with pytest.raises(ConfigurationError, match="nothing is done to them"):
+            act(testbed)
 
 
 def test_routes_of_this_machine_are_taken_but_not_the_default_one(

@@ -20,8 +20,10 @@ from agentd.errors import SettingsError
 from agentd.run.scenario import Scenario, make_scenario
 from agentd.settings import AgentSettings, Pace, TestbedSettings
 from deploy.kubernetes import manifests as kubernetes
-from deploy.kubernetes.manifests import Cluster, Manifest, kubernetes_manifests
-from deploy.plan.plan import make_plan
+from deploy.kubernetes.cluster import AGENT_STORAGE, PRIVATE_NETWORKS, WORKLOADS, Cluster
+from deploy.kubernetes.manifests import kubernetes_manifests
+from deploy.kubernetes.parts import USER, Manifest, probes
+from deploy.plan.plan import Keep, make_plan
 from deploy.plan.yaml_text import to_yaml_stream
 
 ARGS = ["manifests", "kubernetes", "--agents", "5", "--edge-probability", "0.6", "--seed", "3"]
@@ -33,8 +35,9 @@ def scenario_of(**settings: Any) -> Scenario:
     return make_scenario(TestbedSettings(**{**defaults, **settings}))
 
 
-def made(scenario: Scenario, **cluster: Any) -> list[Manifest]:
-    plan = make_plan(scenario, run=bytes(8), base_port=1024, run_dir=Path(), pace=Pace(ready_timeout_s=300.0))
+def made(scenario: Scenario, keep: Keep | None = None, **cluster: Any) -> list[Manifest]:
+    pace = Pace(ready_timeout_s=300.0)
+    plan = make_plan(scenario, run=bytes(8), base_port=1024, run_dir=Path(), pace=pace, keep=keep)
     return kubernetes_manifests(plan, scenario, Cluster(**{"image": "agentd:1", **cluster}))
 
 
@@ -58,7 +61,9 @@ def written(args: list[str]) -> str:
     [
         {},
         {"workload": "job", "storage": "none", "namespace": "pilots", "name": "a-1"},
-        {"network_policy": False, "agent_storage": "64Mi"},
+        {"network_policy": False, "agent_storage": "1Gi"},
+        {"agent_storage": "none"},
+        {"workload": "job", "agent_storage": "none"},
     ],
 )
 def test_every_manifest_is_valid_in_the_strict_sense(cluster: dict[str, Any]) -> None:
@@ -84,21 +89,30 @@ def parsed_agent(config: Path) -> AgentSettings:
     return AgentSettings(**context.params)
 
 
-@pytest.mark.parametrize("workload", kubernetes.WORKLOADS)
-def test_agents_start_from_the_files_that_their_pods_find(workload: str, tmp_path: Path) -> None:
-    scenario = scenario_of(policies={2: "ucb1"}, epsilon=0.25, gamma="2")
-    manifests = made(scenario, workload=workload)
-    kind = "Job" if workload == "job" else "StatefulSet"
-    pod = of_kind(manifests, kind, "-agent")["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
+def file_of(manifests: list[Manifest], kind: str, own: int) -> Path:
+    """The file that an agent's container is told to read, as Kubernetes would fill it in."""
+    names = ("agentd-agent", f"agentd-agent-{own}")
+    (workload,) = [one for one in manifests if one["kind"] == kind and one["metadata"]["name"] in names]
+    (container,) = workload["spec"]["template"]["spec"]["containers"]
     flag, template = container["args"]
     assert flag == "--config"
-    (variable,) = [one for one in container["env"] if one["name"] == "AGENT"]
-    is_index = "index" in variable["valueFrom"]["fieldRef"]["fieldPath"]
+    # A pod's name, the index of a job's pod, or nothing where a job is of one agent.
+    for variable in (one for one in container["env"] if one["name"] == "AGENT"):
+        is_index = "index" in variable["valueFrom"]["fieldRef"]["fieldPath"]
+        template = template.replace("$(AGENT)", str(own) if is_index else f"agentd-agent-{own}")
+    return Path(template)
+
+
+@pytest.mark.parametrize("storage", ["none", "64Mi"])
+@pytest.mark.parametrize(("workload", "kind"), [("statefulset", "StatefulSet"), ("job", "Job")])
+def test_agents_start_from_the_files_that_their_pods_find(
+    workload: str, kind: str, storage: str, tmp_path: Path
+) -> None:
+    scenario = scenario_of(policies={2: "ucb1"}, epsilon=0.25, gamma="2")
+    manifests = made(scenario, workload=workload, agent_storage=storage)
     data = of_kind(manifests, "ConfigMap", "agents-config-0")["data"]
     for own in range(5):
-        # What Kubernetes puts there: a pod's name, or the index of a job's pod.
-        path = Path(template.replace("$(AGENT)", str(own) if is_index else f"agentd-agent-{own}"))
+        path = file_of(manifests, kind, own)
         assert str(path.parent) == kubernetes.CONFIG_DIR
         (tmp_path / path.name).write_text(data[path.name], encoding="utf-8")
         settings = parsed_agent(tmp_path / path.name)
@@ -111,6 +125,7 @@ def test_agents_start_from_the_files_that_their_pods_find(workload: str, tmp_pat
             peer: f"tcp://agentd-agent-{peer}.agentd-agents:7000" for peer in scenario.graph.neighbours(own)
         }
         assert settings.insecure
+        assert settings.admit == PRIVATE_NETWORKS
         assert settings.listen == "tcp://*:7000"
 
 
@@ -121,13 +136,27 @@ def test_the_environment_starts_from_its_file(tmp_path: Path) -> None:
     verb, *args = container["args"]
     assert (verb, args) == ("env", ["--config", f"{kubernetes.CONFIG_DIR}/environment.toml"])
     config = tmp_path / "environment.toml"
-    config.write_text(of_kind(manifests, "ConfigMap", "environment-config")["data"][config.name], encoding="utf-8")
+    for name, text in of_kind(manifests, "ConfigMap", "environment-config")["data"].items():
+        (tmp_path / name).write_text(text.replace(kubernetes.CONFIG_DIR, str(tmp_path)), encoding="utf-8")
     params = env_command.make_context("env", ["--config", str(config), "--run-dir", str(tmp_path)]).params
     params.pop("as_json")
     assert params.pop("insecure") is True
     settings = environment_settings(**params)
     assert settings.arms == scenario.spec.arms
     assert (settings.agents, settings.rounds, settings.seed) == (5, 40, 3)
+    assert settings.admit == PRIVATE_NETWORKS
+    again = environment_settings(**params)
+    assert settings.terms is not None
+    assert again.terms is not None
+    assert settings.terms.left_open() == ()
+    assert settings.terms.run != again.terms.run, "manifests that are applied twice are two runs"
+
+
+def test_an_operator_says_where_pods_have_their_addresses_from() -> None:
+    text = written([*ARGS, "--admit", "10.244.0.0/16,fd00:10::/64", "--admit", "10.1.2.3"])
+    assert text.count('admit = "10.244.0.0/16,fd00:10::/64,10.1.2.3"') == 6, "of five agents and the environment"
+    refused = CliRunner().invoke(cli, [*ARGS, "--admit", "everybody"])
+    assert isinstance(refused.exception, SettingsError)
 
 
 def test_without_a_seed_of_the_operator_the_manifests_tell_no_reward() -> None:
@@ -162,17 +191,57 @@ def test_keys_are_mounted_where_they_exist_and_agents_start_where_they_do_not() 
     assert mount["readOnly"] is True
 
 
+def kept_by(manifests: list[Manifest], tmp_path: Path) -> list[AgentSettings]:
+    for own, text in enumerate(of_kind(manifests, "ConfigMap", "agents-config-0")["data"].values()):
+        (tmp_path / f"{own}.toml").write_text(text, encoding="utf-8")
+    return [parsed_agent(tmp_path / f"{own}.toml") for own in range(5)]
+
+
 def test_agents_keep_what_may_not_be_noised_twice_where_a_restart_finds_it(tmp_path: Path) -> None:
     scenario = scenario_of(seed=None, policies={2: "ucb1"}, byzantine=0)
-    manifests = made(scenario, agent_storage="64Mi")
-    for own, text in enumerate(of_kind(manifests, "ConfigMap", "agents-config-0")["data"].values()):
-        (tmp_path / "agent.toml").write_text(text, encoding="utf-8")
-        state = parsed_agent(tmp_path / "agent.toml").state
-        assert state is None if own == 2 else Path(str(state)).parent == Path(kubernetes.STATE_DIR)
+    manifests = made(scenario, Keep(state=True))
+    assert {settings.seat for settings in kept_by(manifests, tmp_path)} == {f"{kubernetes.STATE_DIR}/seat"}
+    for own, settings in enumerate(kept_by(manifests, tmp_path)):
+        assert settings.state is None if own == 2 else Path(str(settings.state)).parent == Path(kubernetes.STATE_DIR)
     agents = of_kind(manifests, "StatefulSet", "-agent")["spec"]
     (claim,) = agents["volumeClaimTemplates"]
-    mounts = {one["name"]: one["mountPath"] for one in agents["template"]["spec"]["containers"][0]["volumeMounts"]}
+    pod = agents["template"]["spec"]
+    mounts = {one["name"]: one["mountPath"] for one in pod["containers"][0]["volumeMounts"]}
     assert mounts[claim["metadata"]["name"]] == kubernetes.STATE_DIR
+    assert [volume["name"] for volume in pod["volumes"] if "emptyDir" in volume] == ["health"]
+    assert pod["securityContext"]["fsGroup"] == USER
+    assert pod["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch", "0600 stays 0600"
+
+
+def test_each_agent_of_a_job_finds_its_own_volume_again() -> None:
+    manifests = made(scenario_of(seed=None), Keep(state=True), workload="job")
+    for own in range(5):
+        claim = of_kind(manifests, "PersistentVolumeClaim", f"state-agentd-agent-{own}")
+        assert claim["spec"]["resources"]["requests"]["storage"] == AGENT_STORAGE
+        pod = of_kind(manifests, "Job", f"-agent-{own}")["spec"]["template"]["spec"]
+        (state,) = [volume for volume in pod["volumes"] if volume["name"] == "state"]
+        assert state["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+        # Under this name its neighbours look for it, whichever pod it is in.
+        assert (pod["hostname"], pod["subdomain"]) == (f"agentd-agent-{own}", "agentd-agents")
+
+
+def test_only_an_operator_who_says_so_gets_agents_that_forget_with_their_pods() -> None:
+    for workload in WORKLOADS:
+        manifests = made(scenario_of(), workload=workload, agent_storage="none")
+        kind = "Job" if workload == "job" else "StatefulSet"
+        pod = of_kind(manifests, kind, "-agent")["spec"]["template"]["spec"]
+        assert {"name": "state", "emptyDir": {}} in pod["volumes"]
+
+
+def test_state_and_budget_are_those_of_up(tmp_path: Path) -> None:
+    args = ["manifests", "kubernetes", "--agents", "5", "--edge-probability", "1", "--json"]
+    manifests = json.loads(written([*args, "--epsilon-budget", "3", "--on-budget", "stop"]))["items"]
+    for settings in kept_by(manifests, tmp_path):
+        assert (settings.epsilon_budget, settings.on_budget) == (3.0, "stop")
+        assert settings.state is not None
+    for forgets in (["--no-state"], ["--seed", "3"]):
+        manifests = json.loads(written([*args, *forgets]))["items"]
+        assert {settings.state for settings in kept_by(manifests, tmp_path)} == {None}
 
 
 def test_neighbours_find_each_other_before_they_are_ready() -> None:
@@ -238,7 +307,7 @@ def test_texts_survive_yaml(value: str) -> None:
         (["--name", ""], "--name must be"),
         (["--name", "a-"], "--name must be"),
         (["--namespace", "x y"], "--namespace 'x y'"),
-        (["--workload", "job", "--agent-storage", "1Gi"], "--agent-storage needs --workload statefulset"),
+        (["--algorithm", "coop-ucb", "--epsilon-budget", "3"], "--epsilon-budget: coop-ucb adds no noise"),
         (["--run-dir", "there"], "--run-dir has no meaning here"),
         (["--agents", "0"], "--agents must be"),
     ],
@@ -252,5 +321,5 @@ def test_bad_flags_are_one_clear_line(flags: list[str], complaint: str) -> None:
 
 def test_probes_are_patient_as_long_as_agents_are() -> None:
     ready_s = 1234.0
-    probes = kubernetes._probes(ready_s)
-    assert probes["startupProbe"]["failureThreshold"] == math.ceil((ready_s + 60) / 5)
+    asked = probes(ready_s)
+    assert asked["startupProbe"]["failureThreshold"] == math.ceil((ready_s + 60) / 5)

@@ -28,7 +28,7 @@ from agentd.wire.frame import Frame, together
 
 noises = [ExactLaplace(secrets.token_bytes), SeededLaplace(1, 1), SeededLaplace(1, 2)]
 agents = [
-    Agent(own, make_policy(sys.argv[1], PolicySettings(arms=3), own, noise), terms=Terms(3, 2))
+    Agent(own, make_policy(sys.argv[1], PolicySettings(arms=3), own), terms=Terms(3, 2), noise=noise)
     for own, noise in enumerate(noises)
 ]
 for round_ in range(1, 13):

@@ -9,10 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentd.core.terms import Clock, PolicyTerms
 from agentd.errors import SettingsError
 from agentd.run.scenario import Scenario, make_scenario
 from agentd.settings import Pace, TestbedSettings
-from deploy.plan.plan import Keep, Plan, make_plan, port_count, run_of_seed
+from agentd.shell.agreement import narrowed
+from agentd.terms_file import terms_from_json
+from deploy.plan.environment import plan_environment
+from deploy.plan.plan import Keep, Plan, make_plan, port_count
+from deploy.testbed.launch import fresh_run
 
 RUN = bytes(range(8))
 
@@ -32,6 +37,8 @@ COMMON = {
     "faults_file": "run/chaos/links.json",
     "health_file": None,
     "gamma": 1,
+    "rewards_per_person": 1,
+    "agreed_epsilon": None,
     "rounds": 50,
     "epsilon": 0.5,
     "v": 1.1,
@@ -47,7 +54,9 @@ COMMON = {
     "interval_s": 0.25,
     "round_timeout_s": 2.0,
     "ready_timeout_s": 9.0,
+    "admit": [],
     "insecure": False,
+    "terms": None,
     "log_level": "info",
     "state": None,
     "epsilon_budget": None,
@@ -56,6 +65,7 @@ COMMON = {
 EXPECTED = {
     "run": "0001020304050607",
     "base_port": 17000,
+    "sockets": None,
     "environment": "tcp://127.0.0.1:17000",
     "agents": [
         {
@@ -66,6 +76,7 @@ EXPECTED = {
             "algorithm": "private-ucb",
             "lies": True,
             "log_file": "run/logs/agent-0.jsonl",
+            "seat": "run/seats/agent-0/seat",
         },
         {
             "id": 1,
@@ -75,6 +86,7 @@ EXPECTED = {
             "algorithm": "private-ucb",
             "lies": False,
             "log_file": "run/logs/agent-1.jsonl",
+            "seat": "run/seats/agent-1/seat",
         },
         {
             "id": 2,
@@ -84,6 +96,7 @@ EXPECTED = {
             "algorithm": "ucb1",
             "lies": False,
             "log_file": "run/logs/agent-2.jsonl",
+            "seat": "run/seats/agent-2/seat",
         },
     ],
 }
@@ -141,9 +154,26 @@ def test_the_last_ports_there_are_can_be_used(path_of_three: str) -> None:
     assert planned(make_scenario(TestbedSettings(topology=path_of_three)), 65_532).ports[-1] == 65_535
 
 
-def test_the_id_of_a_seeded_run_follows_from_its_seed() -> None:
-    assert run_of_seed(7) == run_of_seed(7) != run_of_seed(8)
-    assert len(run_of_seed(7)) == 8
+def test_no_two_runs_have_the_same_id() -> None:
+    assert len(fresh_run()) == 8
+    assert fresh_run() != fresh_run()
+
+
+@pytest.mark.parametrize("seed", [7, None])
+def test_the_environment_is_told_what_all_agents_agree_on(path_of_three: str, seed: int | None) -> None:
+    scenario = make_scenario(TestbedSettings(topology=path_of_three, policies={2: "ucb1"}, seed=seed, rounds=50))
+    pace = Pace(clock="free", interval_s=0.25)
+    plan = make_plan(scenario, run=RUN, base_port=17000, run_dir=Path("run"), pace=pace)
+    terms = terms_from_json(plan_environment(scenario, plan, "run").terms)
+    assert not terms.drawn, "the run's id is drawn when it begins"
+    assert any(terms.beacon) == (seed is not None)
+    assert (terms.lifetime, terms.horizon, terms.clock, terms.interval_us) == (1, 50, Clock.FREE, 250_000)
+    assert terms.policies == (
+        PolicyTerms("private-ucb", 1, 1.0, 1.1, ((0, 1),)),
+        PolicyTerms("ucb1", 0, None, None, ((2, 2),)),
+    )
+    for agent in plan.agents:
+        assert narrowed(agent, terms) == (agent, {}), "no agent is told anything else"
 
 
 def test_agents_that_add_noise_keep_their_state_where_that_is_asked_for(path_of_three: str) -> None:

@@ -17,6 +17,8 @@ from deploy.plan.environment import EnvironmentPlan
 LOOK_EVERY_S = 0.01
 GO = "go"
 """Once this file is in the run directory, agents that wait for it act."""
+CRASHED = "crashed"
+"""Once this file is in the run directory, an environment has crashed, and agents that wait for its return act."""
 
 
 def run_dir_of(settings: AgentSettings) -> Path:
@@ -46,6 +48,8 @@ def agent(behaviours: dict[int, str], settings: AgentSettings) -> int:
             wait_until(lambda: False)
         case "finish on go":
             wait_until((place / GO).exists)
+        case "finish after a crash":
+            wait_until((place / CRASHED).exists)
         case "crash on go":
             if wait_until((place / GO).exists):
                 os._exit(3)
@@ -78,13 +82,17 @@ def environment(behaviour: str, part: EnvironmentPlan, ready: Connection) -> int
         while True:
             write_status(place, part.agents, part.rounds)
             signal.sigtimedwait([], LOOK_EVERY_S)
-    ends = (place / GO).exists if behaviour == "crash on go" else partial(all_done, place, part.agents)
+    crashes = behaviour == "crash on go" or (behaviour == "crash once" and not (place / CRASHED).exists())
+    ends = (place / GO).exists if crashes else partial(all_done, place, part.agents)
 
     def shown_and_over() -> bool:
         write_status(place, part.agents, part.rounds)
         return ends()
 
-    return 5 if wait_until(shown_and_over) and behaviour == "crash on go" else 0
+    if not (wait_until(shown_and_over) and crashes):
+        return 0
+    (place / CRASHED).touch()
+    return 5
 
 
 def all_done(place: Path, agents: int) -> bool:
@@ -93,9 +101,10 @@ def all_done(place: Path, agents: int) -> bool:
 
 def write_status(place: Path, agents: int, rounds: int) -> None:
     """What the environment would write, with every agent in its first trial that has said it is up."""
+    up = [(place / f"up-{i}").exists() for i in range(agents)]
+    counts = {"messages": 10, "dropped": 1, "done": False}
     listed = [
-        {"id": i, "trial": int((place / f"up-{i}").exists()), "messages": 10, "dropped": 1, "done": False}
-        for i in range(agents)
+        {"id": i, "trial": int(up[i]), "last_seen_s_ago": 0.0 if up[i] else None, **counts} for i in range(agents)
     ]
     status = {"rounds": rounds, "group_regret": 1.5, "pulls": agents, "pulls_per_s": 4.0, "agents": listed}
     (place / "status.json.new").write_text(json.dumps(status), encoding="utf-8")

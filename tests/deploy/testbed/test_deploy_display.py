@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from rich.live import Live
 
 from agentd.run.status import AgentStatus, Status, read_status
 from deploy.testbed.display import Lines, LiveTable, Nothing, clock, display, figures, rich_table, time_left
@@ -75,6 +76,19 @@ def test_lines_come_no_more_often_than_they_should(capsys: pytest.CaptureFixture
     assert shown[0].startswith("round 400 of 1,000  regret 1,234.6  messages 11,001")
 
 
+def test_what_an_operator_should_hear_of_is_said_at_once_and_once(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Lines(5.0)
+    for notices in ((), ("it died",), ("it died",), ("it died", "again")):
+        lines.update(replace(VIEW, notices=notices))
+    assert [line for line in capsys.readouterr().out.splitlines() if "regret" not in line] == ["it died", "again"]
+    console = Console(width=60, record=True)
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        table = LiveTable(live)
+        table.update(replace(VIEW, notices=("it died [now]",)))
+        table.update(replace(VIEW, notices=("it died [now]",)))
+    assert console.export_text().count("it died [now]") == 1
+
+
 def test_the_table_shows_the_figures_and_who_is_down_in_red() -> None:
     console = Console(width=60, force_terminal=True, record=True)
     console.print(rich_table(VIEW))
@@ -123,6 +137,8 @@ def test_the_round_of_a_testbed_is_that_of_its_slowest_agent_that_is_up() -> Non
     assert STATUS.round(but=[2]) == 400
     assert replace(STATUS, agents=()).round() == 0
     assert STATUS.seen() == {0, 1, 2}
+    assert STATUS.awake() == set(), "nobody has asked since the environment started"
+    assert replace(STATUS, agents=(AgentStatus(id=4, trial=0, last_seen_s_ago=0.5),)).awake() == {4}
     assert replace(
         STATUS,
         agents=(

@@ -14,12 +14,12 @@ TERM, KILL = signal.SIGTERM, signal.SIGKILL
 READY_S, GRACE_S, LONG_S = 30.0, 5.0, 60.0
 
 
-def new_life() -> Lifecycle:
-    return Lifecycle(0.0, ready_timeout_s=READY_S, grace_s=GRACE_S, environment_grace_s=LONG_S)
+def new_life(revivals: int = 0) -> Lifecycle:
+    return Lifecycle(0.0, ready_timeout_s=READY_S, grace_s=GRACE_S, environment_grace_s=LONG_S, revivals=revivals)
 
 
-def started_life(agents: int = 2) -> Lifecycle:
-    life = new_life()
+def started_life(agents: int = 2, revivals: int = 0) -> Lifecycle:
+    life = new_life(revivals)
     life.started(ENVIRONMENT)
     assert life.listens(1.0) == [StartAgents()]
     for agent in range(agents):
@@ -27,8 +27,8 @@ def started_life(agents: int = 2) -> Lifecycle:
     return life
 
 
-def running_life(agents: int = 2) -> Lifecycle:
-    life = started_life(agents)
+def running_life(agents: int = 2, revivals: int = 0) -> Lifecycle:
+    life = started_life(agents, revivals)
     life.all_pulled()
     assert life.phase is Phase.RUNNING
     return life
@@ -117,6 +117,51 @@ def test_an_environment_that_fails_takes_the_agents_along() -> None:
     life.ended("agent-1", 69, "unreachable", 11.0)
     assert life.phase is Phase.OVER
     assert life.lost == {}, "agents that fail because they are being stopped are not lost"
+
+
+def test_an_environment_that_may_be_revived_is_started_again_once_and_its_second_death_fails_the_run() -> None:
+    life = running_life(revivals=1)
+    assert life.ended(ENVIRONMENT, -9, "killed by SIGKILL", 10.0) == [StartAgain(ENVIRONMENT, "killed by SIGKILL")]
+    assert (life.phase, life.failure) == (Phase.RUNNING, "")
+    assert life.started(ENVIRONMENT) == []
+    assert life.listens(10.5) == [], "the agents run already"
+    assert sent(life.ended(ENVIRONMENT, -9, "killed by SIGKILL", 11.0)) == [(TERM, ("agent-0", "agent-1"))]
+    assert life.failure == "the environment failed: killed by SIGKILL"
+
+
+def test_an_environment_that_dies_while_agents_start_is_revived_too() -> None:
+    life = started_life(revivals=1)
+    assert life.ended(ENVIRONMENT, 1, "disk full", 2.0) == [StartAgain(ENVIRONMENT, "disk full")]
+    assert life.phase is Phase.STARTING
+
+
+def test_an_environment_that_dies_over_its_results_is_revived_to_write_them() -> None:
+    life = running_life(1, revivals=1)
+    life.ended("agent-0", 0, "", 10.0)
+    assert life.ended(ENVIRONMENT, -9, "killed by SIGKILL", 11.0) == [StartAgain(ENVIRONMENT, "killed by SIGKILL")]
+    life.started(ENVIRONMENT)
+    life.ended(ENVIRONMENT, 0, "", 12.0)
+    assert (life.phase, life.failure) == (Phase.OVER, "")
+
+
+def test_an_end_that_an_operator_wanted_is_no_death() -> None:
+    life = running_life(revivals=1)
+    life.asked_to_kill(ENVIRONMENT)
+    assert life.ended(ENVIRONMENT, -9, "killed by SIGKILL", 10.0) == []
+    life.asked_to_restart(ENVIRONMENT)
+    life.started(ENVIRONMENT)
+    assert life.ended(ENVIRONMENT, -9, "killed", 11.0) == [StartAgain(ENVIRONMENT, "killed")], "only now it died"
+    stopping = running_life(revivals=1)
+    stopping.asked_to_stop(signal.SIGTERM, 10.0)
+    assert stopping.ended(ENVIRONMENT, -15, "killed by SIGTERM", 10.1) == []
+    assert stopping.failure == ""
+
+
+def test_an_environment_that_never_listened_is_not_revived() -> None:
+    life = new_life(revivals=1)
+    life.started(ENVIRONMENT)
+    assert life.ended(ENVIRONMENT, 78, "cannot listen", 1.0) == []
+    assert life.failure == "the environment failed: cannot listen"
 
 
 @pytest.mark.parametrize(("code", "failure"), [(78, "the environment failed: bad"), (0, "ended before any agent")])

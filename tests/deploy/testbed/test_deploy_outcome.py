@@ -9,9 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from env_clients import hello, pull, report
 
+from agentd.core.trust.blame import Blame, Why
+from agentd.core.upwards import whole_up
 from agentd.environment.live_status import report_to_json
-from agentd.environment.run_terms import RunTerms
+from agentd.environment.run_terms import RunTerms, declared
 from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import Store
 from agentd.errors import AgentdError
@@ -19,10 +22,11 @@ from agentd.run import fault_log
 from agentd.run.directory import RunDirectory
 from agentd.run.scenario import Scenario, make_scenario
 from agentd.run.spec import Outcome
+from agentd.run.summary import table
 from agentd.settings import TestbedSettings
 from agentd.simulate.engine import run_vector
 from agentd.simulate.network import run_agents
-from agentd.wire.environment_messages import Pull, Report
+from agentd.wire.environment_messages import MICRO
 from deploy.testbed.lifecycle import Lost
 from deploy.testbed.outcome import charge, collect, read_reports, rescue_pulls, write_summary
 from deploy.testbed.supervisor import Ending
@@ -74,17 +78,44 @@ def test_where_nobody_adds_noise_there_is_nothing_to_charge() -> None:
 def test_an_agent_that_reports_more_than_its_pulls_explain_is_believed() -> None:
     scenario = scenario_of()
     outcome = bare(run_vector([scenario.spec])[0])
-    charge(outcome, scenario, [Report(1, 60, 0, 0, (), 99_000_000, True), Report(9, 60, 0, 0, (), 1, True)])
+    charge(outcome, scenario, [report(1, 60, 0, 0, (), 99_000_000, True), report(9, 60, 0, 0, (), 1, True)])
     assert outcome.epsilon is not None
     assert outcome.epsilon[1] == pytest.approx(99.0)
     assert outcome.epsilon.argmax() == 1
+
+
+def test_what_is_reported_was_rounded_up_and_is_taken_for_that(tmp_path: Path) -> None:
+    scenario = scenario_of()
+    exact = run_vector([scenario.spec])[0].epsilon
+    assert exact is not None
+    outcome = bare(run_vector([scenario.spec])[0])
+    up = [whole_up(float(each), MICRO) for each in exact]
+    charge(outcome, scenario, [report(agent, 60, 0, 0, (), micro, True) for agent, micro in enumerate(up)])
+    np.testing.assert_array_equal(outcome.epsilon, exact)
+    charge(outcome, scenario, [report(0, 60, 0, 0, (), up[0] + 1, True)])
+    assert outcome.epsilon is not None
+    assert outcome.epsilon[0] * MICRO >= up[0] + 1  # a unit more was spent than the pulls explain: all of it counts
+
+
+def test_what_earlier_lives_spent_stays_although_the_ledger_on_disk_began_anew(tmp_path: Path) -> None:
+    scenario = scenario_of()
+    told = left_behind(tmp_path, scenario)
+    assert told.epsilon is not None
+    path = tmp_path / "reports.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["reports"][1] |= {"life": 40, "lives_before": [2, 99_000_000, 99_500_000]}
+    path.write_text(json.dumps(content), encoding="utf-8")
+    privacy = write_summary(RunDirectory(tmp_path), scenario, Ending(2.5, 15), RUN)["privacy"]
+    assert (privacy["per_agent_epsilon"], privacy["lives"]) == (99.0, 3)
+    assert privacy["epsilon_over_lives"] == pytest.approx(99.5 + told.epsilon[1])
 
 
 def left_behind(place: Path, scenario: Scenario) -> Outcome:
     """A run directory as the environment leaves it."""
     outcome = run_vector([scenario.spec])[0]
     RunDirectory(place).write_pulls(outcome.arm, outcome.reward)
-    reports = [Report(agent, 60, 100, 5000, (("stale", agent),), 0, True) for agent in range(4)]
+    reports = [report(agent, 60, 100, 5000, (("stale", agent),), 0, True) for agent in range(4)]
+    reports[2] = replace(reports[2], blames=(Blame(1, Why.SLOW, 3), Blame(77, Why.SLOW, 3)))
     (place / "reports.json").write_text(json.dumps({"reports": [report_to_json(r) for r in reports]}), encoding="utf-8")
     return outcome
 
@@ -98,6 +129,8 @@ def test_the_summary_joins_pulls_reports_faults_and_losses(tmp_path: Path) -> No
     assert json.loads((tmp_path / "summary.json").read_text(encoding="utf-8")) == summary
     assert (summary["messages"], summary["bytes"], summary["dropped"]) == (400, 20_000, {"stale": 6})
     assert summary["interrupted"] is True
+    assert summary["blamed"] == {"1": {"slow": [2]}}
+    assert "blamed            agent 1: slow (says 2)" in table(summary, tmp_path).splitlines()
     assert summary["agents_lost"] == [{"agent": 1, "exit_code": -9, "why": "killed by SIGKILL"}]
     assert summary["events"] == [{"round": 30, "what": "agent-1 killed"}]
     (fault,) = summary["faults"]
@@ -109,11 +142,13 @@ def test_the_summary_joins_pulls_reports_faults_and_losses(tmp_path: Path) -> No
 
 def test_pulls_are_rescued_from_the_journal_where_the_environment_was_killed(tmp_path: Path) -> None:
     scenario = scenario_of(arms=(0.9, 0.1), agents=2, rounds=5)
-    terms = RunTerms(run=RUN, seed=3, arms=scenario.spec.arms, agents=2, rounds=5)
+    terms = RunTerms(agreed=declared(RUN, scenario.spec.arms.count, 2, 5), seed=3, arms=scenario.spec.arms)
     store = Store.open(tmp_path)
     store.begin(terms)
-    bandit = SharedBandit(terms, lambda _: True)
-    bandit.answer(b"x", Pull(1, 1, 1), 0.0)
+    bandit = SharedBandit(terms)
+    bandit.answer(hello(1), 0.0)
+    bandit.answer(pull(1, 1, 1), 0.0)
+    store.record_seats(bandit.seating.take_fresh())
     store.record(bandit.take_fresh())
     store.close()
     rescue_pulls(RunDirectory(tmp_path), scenario)

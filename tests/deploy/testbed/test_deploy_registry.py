@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from held_logs import opened_logs
 
 from agentd.errors import ConfigurationError
 from deploy.testbed import registry
@@ -18,13 +20,20 @@ NOBODY = ProcessMark(2**22 - 1, 12345)
 """A process that does not exist: numbers end before it, or somebody else started at another time."""
 
 
+HELD: list[int] = []
+"""The logs that this process has open, as a supervisor has."""
+
+
 @pytest.fixture(autouse=True)
-def _state_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _state_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    yield
+    while HELD:
+        os.close(HELD.pop())
 
 
 def written(place: Path, *, created: float = 1.0, announced: bool = True, **changes: object) -> Testbed:
-    place.mkdir(parents=True, exist_ok=True)
+    HELD.extend(opened_logs(place))
     testbed = replace(new_testbed(b"12345678", place.resolve(), 3), created=created, **changes)  # type: ignore[arg-type]
     record(testbed)
     if announced:

@@ -14,6 +14,7 @@ import standins
 from evidence import until
 
 from agentd.errors import AgentdError
+from agentd.run.fault_log import read_faults
 from agentd.run.scenario import make_scenario
 from agentd.settings import Pace, TestbedSettings
 from deploy.local.local_processes import LocalProcesses
@@ -74,6 +75,7 @@ def supervise(
     watcher: Watcher | None = None,
     on_ready: Callable[[], None] = lambda: None,
     grace_s: float = 5.0,
+    revivals: int = 0,
 ) -> Ending:
     """Run a testbed of stand-ins; nothing may be left of it."""
     place = prepared.directory.path
@@ -86,6 +88,7 @@ def supervise(
         watcher or Watcher(),
         grace_s=grace_s,
         environment_grace_s=grace_s,
+        revivals=revivals,
         on_ready=on_ready,
     )
     ending = supervisor.run()
@@ -117,12 +120,12 @@ def test_a_crash_while_running_loses_that_agent_and_no_other(prepared: Prepared)
     assert "agent-1: ended with exit code 3" in (prepared.directory.path / LOG).read_text(encoding="utf-8")
 
 
-def test_an_agent_that_cannot_listen_fails_the_run_with_a_line_that_names_the_port(prepared: Prepared) -> None:
+def test_an_agent_that_cannot_listen_fails_the_run_with_a_line_that_names_the_place(prepared: Prepared) -> None:
     ending = supervise(prepared, {0: "wait", 1: "wait", 2: "refuse"})
-    port = prepared.plan.base_port + 3
+    listen = prepared.plan.agents[2].listen
     assert ending.exit_code == 1
     assert ending.failure == (
-        f"agent-2 failed before the testbed was ready: cannot listen on tcp://127.0.0.1:{port}: address already in use"
+        f"agent-2 failed before the testbed was ready: cannot listen on {listen}: address already in use"
     )
     assert ending.lost[0].exit_code == 78
 
@@ -188,7 +191,7 @@ def test_a_second_ctrl_c_waits_for_nobody(prepared: Prepared) -> None:
 def test_an_environment_that_cannot_start_fails_the_run_with_its_reason(prepared: Prepared) -> None:
     ending = supervise(prepared, environment="refuse")
     assert ending.failure == (
-        f"the environment failed: cannot listen on tcp://127.0.0.1:{prepared.plan.base_port}: address already in use"
+        f"the environment failed: cannot listen on {prepared.plan.environment}: address already in use"
     )
 
 
@@ -197,6 +200,27 @@ def test_an_environment_that_crashes_ends_the_run(prepared: Prepared) -> None:
     ending = supervise(prepared, behaviours, "crash on go", on_ready=lambda: go(prepared))
     assert ending.failure == "the environment failed: ended with exit code 5"
     assert ending.lost == ()
+
+
+def test_an_environment_that_dies_is_started_again_once_and_that_is_told_everywhere(prepared: Prepared) -> None:
+    watcher = Watcher()
+    behaviours = dict.fromkeys(range(AGENTS), "finish after a crash")
+    ending = supervise(
+        prepared, behaviours, "crash once", watcher=watcher, on_ready=lambda: go(prepared), revivals=LOCAL.revivals
+    )
+    assert (ending.exit_code, ending.failure, ending.lost) == (0, "", ())
+    what = "environment died (ended with exit code 5) and was started again from its journal"
+    place = prepared.directory.path
+    assert [(one["verb"], one["what"]) for one in read_faults(place)] == [("restart", what)]
+    assert what in (place / LOG).read_text(encoding="utf-8")
+    assert watcher.views[-1].notices == (f"the {what}; the run goes on",)
+
+
+def test_an_environment_that_dies_again_ends_the_run(prepared: Prepared) -> None:
+    behaviours = dict.fromkeys(range(AGENTS), "wait")
+    ending = supervise(prepared, behaviours, "crash on go", on_ready=lambda: go(prepared), revivals=LOCAL.revivals)
+    assert ending.failure == "the environment failed: ended with exit code 5"
+    assert len(read_faults(prepared.directory.path)) == 1
 
 
 class Chaos(threading.Thread):

@@ -1,19 +1,21 @@
-"""Free ports in a row, reserved from the moment they are found until the testbed has ended.
+"""Free ports in a row, listened on from the moment they are found until the testbed has ended.
 
-A reservation is a socket that is bound and never listens. It is bound without SO_REUSEADDR, so a second search (of any
-user of this machine) finds the port taken; then the option is set, so our own listener, which sets it too, may bind the
-port beside it. Two testbeds that start at the same moment therefore never choose the same ports.
+The listening sockets are handed to the processes (`agentd.listeners`); we keep copies. While one of them is open the
+kernel gives the port to nobody else, whatever options a socket of another user has. A search binds without
+SO_REUSEADDR, so it never takes a port that anybody uses; the option is set afterwards, so that what our own connections
+leave in TIME_WAIT does not keep the next testbed from the ports that its operator names.
 """
 
 from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agentd.errors import ConfigurationError
-from deploy.plan.plan import HOST, LAST_PORT, port_count, require_ports
+from agentd.listeners import BACKLOG
+from deploy.plan.plan import HOST, LAST_PORT, Loopback, port_count, require_ports
 
 FIRST_PORT = 17_000
 """Where the search begins."""
@@ -23,11 +25,14 @@ _RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 class Reservation:
-    """Ports in a row that nobody else finds free."""
+    """Ports in a row that are ours."""
 
-    def __init__(self, base_port: int, sockets: list[socket.socket]) -> None:
+    def __init__(self, base_port: int, sockets: Sequence[socket.socket]) -> None:
         self.base_port = base_port
-        self._sockets = sockets
+        places = self.places(Path())
+        addresses = [places.environment, *(places.listen(agent) for agent in range(len(sockets) - 1))]
+        self.listeners = dict(zip(addresses, sockets, strict=False))
+        """By address."""
 
     def __enter__(self) -> Reservation:
         return self
@@ -35,11 +40,15 @@ class Reservation:
     def __exit__(self, *_: object) -> None:
         self.release()
 
+    def places(self, run_dir: Path) -> Loopback:
+        """Who listens where."""
+        return Loopback(self.base_port, run_dir)
+
     def release(self) -> None:
         """Let others have the ports."""
-        for held in self._sockets:
+        for held in self.listeners.values():
             held.close()
-        self._sockets.clear()
+        self.listeners.clear()
 
 
 def reserve(agents: int, base_port: int | None = None) -> Reservation:
@@ -61,7 +70,8 @@ def reserve(agents: int, base_port: int | None = None) -> Reservation:
 
 
 def _reserve_here(base_port: int, count: int) -> Reservation:
-    # Shared at once: what a testbed that ended a moment ago left in TIME_WAIT on these ports is harmless.
+    # Shared at once: what a testbed that ended a moment ago left in TIME_WAIT on these ports is harmless. Whoever else
+    # shares them may bind before we listen, but then cannot listen, and if it listened first we could not.
     taken, sockets = _bind_row(range(base_port, base_port + count), share=True)
     if taken is not None:
         raise ConfigurationError(
@@ -85,11 +95,14 @@ def _bind_row(ports: range, *, share: bool) -> tuple[int | None, list[socket.soc
 
 
 def _bind(held: socket.socket, port: int, *, share: bool) -> bool:
+    """Listen on a port, unless anybody else has it; only who listens is safe from others who share."""
     try:
         if share:
             held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind((HOST, port))
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.listen(BACKLOG)
+        held.setblocking(False)  # for ZeroMQ, which would wait where somebody has hung up already
     except PermissionError:
         raise ConfigurationError(f"port {port} may be used by root only; name a higher --base-port") from None
     except OSError:

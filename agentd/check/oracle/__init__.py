@@ -1,0 +1,1 @@
+"""What must be true whatever happens, each computed again in the most obvious way."""

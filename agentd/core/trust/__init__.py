@@ -1,0 +1,1 @@
+"""What is believed of what others say of themselves: who takes part, which lives, how far anybody can be."""
