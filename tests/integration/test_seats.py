@@ -172,13 +172,18 @@ def test_a_welcome_that_was_lost_can_be_asked_for_again(tmp_path: Path) -> None:
 
 
 def test_an_agent_without_state_comes_back_through_its_seat_file_or_after_its_seat_was_released(tmp_path: Path) -> None:
-    seat = tmp_path / "seat"
+    seat, log = tmp_path / "seat", tmp_path / "victim.jsonl"
+
+    def joined() -> list[int]:
+        return [line["trial"] for line in events(log, "joined")]
+
     with serving(*flags_for(tmp_path)) as served:
 
         def killed(**flags: object) -> None:
-            before = pulled(tmp_path)
+            """Killed once it has pulled and its log says so: log lines are written beside the work, not before it."""
+            before, lives = pulled(tmp_path), len(joined())
             with victims(tmp_path, served.address, **flags) as victim:
-                until(lambda: pulled(tmp_path) > before)
+                until(lambda: pulled(tmp_path) > before and len(joined()) > lives)
                 victim.kill()
 
         killed(seat=seat)
@@ -191,7 +196,7 @@ def test_an_agent_without_state_comes_back_through_its_seat_file_or_after_its_se
             assert released.wait() == 0, released.errors
         with victims(tmp_path, served.address, interval=1e-4) as victim:
             assert victim.wait(2 * LONG_S) == 0, victim.errors
-        first, second, third = (line["trial"] for line in events(tmp_path / "victim.jsonl", "joined"))
+        first, second, third = joined()
         assert (first, third) == (0, json.loads(released.output)["next_trial"] - 1)
         assert 0 < second < third
         with dealers(served.address) as [socket]:
