@@ -105,6 +105,10 @@ RULES = {
             "agentd.terms_file",
         ),
     ),
+    "deploy.soak": (
+        *("deploy.chaos", "deploy.plan", "deploy.testbed", "agentd.environment", "agentd.plot", "agentd.run"),
+        *("agentd.shell.state.reader", "agentd.simulate", "agentd.errors"),
+    ),
     "deploy.testbed": (
         *("deploy.plan", "topology", "agentd.core.*", "agentd.wire", "agentd.run", "agentd.environment"),
         *("agentd.shell.state.reader", "agentd.errors", "agentd.files", "agentd.settings", "agentd.untrusted"),

@@ -40,6 +40,7 @@ VERBS = {
     "manifests": ("agentd.cli.testbed.manifests:manifests", "Write a testbed down for Kubernetes."),
     "ps": ("agentd.cli.testbed.ps:ps", "List the processes of testbeds."),
     "simulate": ("agentd.cli.simulate:simulate", "Run a testbed in memory."),
+    "soak": ("agentd.cli.testbed.soak:soak", "Run a testbed under churn and faults for long, and see what grows."),
     "status": ("agentd.cli.testbed.status:status", "Show how a testbed is doing."),
     "terms": ("agentd.cli.terms:terms", "Make and show what a run is agreed on."),
     "topology": ("topology.cli:topology", "Draw and measure graphs."),

@@ -19,6 +19,10 @@ import click
 
 from agentd.errors import AgentdError
 from agentd.files import open_own
+from deploy.testbed.display import Nothing
+from deploy.testbed.launch import carry_out
+from deploy.testbed.runtime import Prepared
+from deploy.testbed.supervisor import LOG
 
 Tell = Callable[[dict[str, Any]], None]
 """Sends the news; only the first counts."""
@@ -42,6 +46,19 @@ def detached(work: Callable[[Tell], None], log: Path) -> dict[str, Any]:
             return _first_news(news.readline, log, mask)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def start_detached(prepared: Prepared) -> dict[str, Any]:
+    """Carry a testbed out in a process of its own; tells `failure` and `exit_code` once all agents run."""
+
+    def work(tell: Tell) -> None:
+        result = carry_out(prepared, Nothing(), on_ready=lambda: tell({"failure": "", "exit_code": 0}))
+        tell({"failure": result.ending.failure, "exit_code": result.ending.exit_code})
+
+    try:
+        return detached(work, prepared.directory.path / LOG)
+    finally:
+        prepared.release()  # the supervisor has its own copies
 
 
 def _first_news(readline: Callable[[], str], log: Path, mask: Iterable[int]) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from agentd.run.scenario import make_scenario
 from agentd.run.summary import banner, table
 from agentd.settings import Pace, Spending
 from deploy.testbed import description, registry
-from deploy.testbed.detach import Tell, detached
-from deploy.testbed.display import Nothing, display
+from deploy.testbed.detach import start_detached
+from deploy.testbed.display import display
 from deploy.testbed.launch import Result, carry_out
 from deploy.testbed.resume import take_up
 from deploy.testbed.runtime import DEFAULT_RUNTIME, RUNTIMES, TRANSPORTS, Prepared, Wanted, find_runtime
@@ -149,15 +149,7 @@ def _say_result(prepared: Prepared, result: Result, *, as_json: bool) -> int:
 
 def _up_detached(prepared: Prepared, *, as_json: bool) -> int:
     place = prepared.directory.path
-
-    def work(tell: Tell) -> None:
-        result = carry_out(prepared, Nothing(), on_ready=lambda: tell({"failure": "", "exit_code": 0}))
-        tell({"failure": result.ending.failure, "exit_code": result.ending.exit_code})
-
-    try:
-        news = detached(work, place / LOG)
-    finally:
-        prepared.release()  # the supervisor has its own copies
+    news = start_detached(prepared)
     testbed = registry.read(place)
     if as_json:
         about = {"environment": prepared.plan.environment, "failure": news["failure"]}
