@@ -38,19 +38,20 @@ _AGENT = re.compile(r"agent-[0-9]{1,5}")
 @click.option("--verify", is_flag=True, help="Compute the tight ε with dp-accounting too (slow; extra `accounting`).")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
 def ledger(place: Path, delta: float, verify: bool, as_json: bool) -> None:
-    """Show what an agent has spent: its releases and the true ε they add up to, per arm and in all.
+    """Show what an agent has spent: its releases and the ε they add up to, per arm and in all.
 
     STATE is what the agent was given as --state, or the run directory of a testbed for all of its agents. An agent may
     run meanwhile; nothing is changed.
 
     \b
-    pure      the sum over what was released: holds along every run
+    pure      the sum over what was released; what it covers is said beside it
     advanced  holds but for probability δ, by advanced composition
     tight     the same by privacy-loss distributions: the smallest that is true
     paper     what the paper claims for so many trials, for comparison
 
     Values at δ hold for a number of releases that was fixed before the first reward. So they are told of the schedule,
-    an arm that is pulled in every round up to the horizon, and not of what was released in the end.
+    an arm that is pulled in every round up to the horizon, and not of what was released in the end; nor once a round
+    was lost, or the agent went on beyond the horizon that it began with.
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
     if not LEAST_DELTA <= delta < 1:
         raise SettingsError(f"--delta must lie in [{LEAST_DELTA:g}, 1), got {delta}")
@@ -112,9 +113,11 @@ def _schedule(saved: SavedState) -> Schedule | None:
     """What there was to release at most, if it was fixed before the first reward for how many rounds."""
     about = saved.about
     knobs = {"epsilon": about["epsilon"]} | ({"v": about["v"]} if about.get("v") is not None else {})
-    lost = tuple(release.scale for release, value in saved.releases if value is None)
+    lost = any(value is None for _, value in saved.releases)
     rounds = about.get("rounds") if type(about.get("rounds")) is int else None
-    return schedule_of(about["algorithm"], PolicySettings(arms=about["arms"], **knobs), rounds, lost)
+    if rounds is not None and saved.trial > rounds:  # it was started again for longer
+        rounds = None
+    return schedule_of(about["algorithm"], PolicySettings(arms=about["arms"], **knobs), rounds, lost=lost)
 
 
 def _at_delta(schedule: Schedule | None, delta: float, *, tight: bool) -> dict[str, Any]:
@@ -218,7 +221,10 @@ def _person_lines(person: dict[str, Any]) -> list[str]:
 def _schedule_lines(report: dict[str, Any]) -> list[str]:
     schedule, delta = report["schedule"], report["delta"]
     if schedule is None:
-        return [f"at δ = {delta:g} nothing is told: for how many rounds was not fixed before the run, or is too many"]
+        return [
+            f"at δ = {delta:g} nothing is told: how many releases there may be was not fixed before the run "
+            "(no horizon, one that was passed or is too long, or a round was lost)"
+        ]
     named = (("advanced", "advanced"), ("tight", "tight"), ("dp_accounting", "dp-accounting"))
     values = ", ".join(f"{shown(schedule[key], 4)} ({name})" for key, name in named if schedule.get(key) is not None)
     over = "" if schedule["releases"] is None else f" with {schedule['releases']} releases"

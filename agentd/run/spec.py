@@ -91,12 +91,9 @@ class Outcome:
     """Faults, by round."""
 
 
-def scheduled_at_delta(spec: RunSpec, algorithm: str, lost: tuple[int, ...] = ()) -> float:
-    """The ε at DELTA of a reward of one agent, over its schedule; infinite where it adds no noise or has no schedule.
-
-    `lost` are noise scales of releases that lost rounds may have made beside it.
-    """
-    schedule = schedule_of(algorithm, spec.policy, spec.rounds, lost) if ALGORITHMS[algorithm].noised else None
+def scheduled_at_delta(spec: RunSpec, algorithm: str, *, lost: bool = False) -> float:
+    """The ε at DELTA of a reward of one agent, over its schedule; infinite without noise or a schedule."""
+    schedule = schedule_of(algorithm, spec.policy, spec.rounds, lost=lost) if ALGORITHMS[algorithm].noised else None
     return schedule.at(DELTA) if schedule is not None else math.inf
 
 

@@ -208,6 +208,8 @@ def _enter(part: _Part, welcome: Welcome, terms: Terms) -> None:
     part.keeper.join(agent, welcome, settings.reward_epsilon, rounds=settings.rounds)
     if agent.policy.ledger is not None and settings.state is None and settings.seed is None:
         log.warning("the privacy ledger is in memory only and begins anew after a restart; --state DIR keeps it")
+    if settings.rewards_per_person > 1:  # ε is told of a person or of a reward, depending on who told it
+        log.info("privacy", epsilon_of_a_reward=settings.reward_epsilon, epsilon_of_a_person=settings.epsilon)
     part.link.introduce(
         run=welcome.run,
         arms=welcome.arms,

@@ -188,19 +188,20 @@ def settle(outcome: Outcome, run_dir: Path, scenario: Scenario) -> None:
     from agentd.shell.state.reader import DATABASE, ledger_of, read_state  # only for a testbed that kept state
 
     spent: dict[int, Ledger] = {}
-    lost: dict[int, tuple[int, ...]] = {}
+    lost: set[int] = set()
     for agent in range(outcome.arm.shape[0]):
         if (run_dir / state_name(agent) / DATABASE).is_file():
             with contextlib.suppress(StateUnusable):  # damaged, or never used: the pulls still tell
                 saved = read_state(run_dir / state_name(agent))
                 spent[agent] = ledger_of(saved)
-                lost[agent] = tuple(release.scale for release, value in saved.releases if value is None)
+                if any(value is None for _, value in saved.releases):
+                    lost.add(agent)
     if outcome.epsilon is None or outcome.epsilon_at_delta is None:
         return
     for agent, ledger in spent.items():
         outcome.epsilon[agent] = ledger.epsilon_one_reward()
         name = scenario.spec.algorithm_of(agent)
-        outcome.epsilon_at_delta[agent] = scheduled_at_delta(scenario.spec, name, lost[agent])
+        outcome.epsilon_at_delta[agent] = scheduled_at_delta(scenario.spec, name, lost=agent in lost)
     if len(spent) == outcome.arm.shape[0]:
         outcome.releases = sum(ledger.releases() for ledger in spent.values())
 

@@ -75,7 +75,10 @@ def test_values_at_delta_are_those_of_the_schedule(tmp_path: Path, capsys: pytes
     output = said(capsys, str(tmp_path))[1]
     assert "fixed before the run, for an arm that is pulled in all 100 rounds with 100 releases: ε = " in output
     spend(tmp_path / "none", 9).close()
-    assert "at δ = 1e-05 nothing is told: for how many rounds was not fixed" in said(capsys, str(tmp_path / "none"))[1]
+    assert (
+        "at δ = 1e-05 nothing is told: how many releases there may be was not fixed"
+        in said(capsys, str(tmp_path / "none"))[1]
+    )
 
 
 def test_it_tells_what_a_person_has_spent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,6 +118,19 @@ def test_what_may_have_been_released_and_lost_is_shown_as_such(
     output = said(capsys, str(tmp_path))[1]
     assert "releases  possible" in output
     assert "possible: 2 of these releases may have been made by a life whose last round was lost" in output
+
+
+def test_nothing_is_told_at_delta_after_a_lost_round_or_beyond_the_horizon(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who can crash an agent decides how many rounds are lost, and a horizon that was passed has fixed nothing."""
+    spend(tmp_path / "lost", 4, rounds=100).close()
+    assert json.loads(said(capsys, str(tmp_path / "lost"), "--json")[1])["schedule"] is not None
+    return_in_doubt(tmp_path / "lost", 5)
+    spend(tmp_path / "passed", 9, rounds=8).close()
+    for place in ("lost", "passed"):
+        report = json.loads(said(capsys, str(tmp_path / place), "--json")[1])
+        assert report["schedule"] is report["one_reward"]["advanced"] is report["one_reward"]["tight"] is None
 
 
 def return_in_doubt(place: Path, counted: int) -> None:

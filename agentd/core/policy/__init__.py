@@ -78,19 +78,24 @@ NOISED_SUMS = "the noised sums, given the sequence of pulls, which itself leaks"
 OWN_PULLS = "the sequence of pulls, which follows from noised sums alone; nothing is told"
 
 
-def schedule_of(name: str, settings: PolicySettings, pulls: int | None, lost: tuple[int, ...] = ()) -> Schedule | None:
-    """What an algorithm may release of an arm in so many pulls; None: that is not known before the rewards."""
-    if pulls is None or pulls > LONGEST or ALGORITHMS[name].schedule is None:
+def schedule_of(name: str, settings: PolicySettings, pulls: int | None, *, lost: bool = False) -> Schedule | None:
+    """What an algorithm may release of an arm in so many pulls; None: that is not known before the rewards.
+
+    Nor is it where rounds were `lost`: each may have made one more release, and who can crash an agent decides how
+    often. That is nothing to an algorithm in which a reward is in one release only.
+    """
+    algorithm = ALGORITHMS[name]
+    if pulls is None or pulls > LONGEST or algorithm.schedule is None or (lost and not algorithm.disjoint):
         return None
-    return _scheduled(name, settings, pulls, lost)
+    return _scheduled(name, settings, pulls)
 
 
 @lru_cache(maxsize=64)
-def _scheduled(name: str, settings: PolicySettings, pulls: int, lost: tuple[int, ...]) -> Schedule:
+def _scheduled(name: str, settings: PolicySettings, pulls: int) -> Schedule:
     algorithm = ALGORITHMS[name]
     assert algorithm.schedule is not None  # noqa: S101 - the caller has asked
     scales = algorithm.schedule(settings, pulls)
-    return scheduled(pulls, scales, disjoint=algorithm.disjoint, budget=settings.epsilon_budget, lost=lost)
+    return scheduled(pulls, scales, disjoint=algorithm.disjoint, budget=settings.epsilon_budget)
 
 
 def first_release(name: str, settings: PolicySettings) -> float | None:

@@ -144,7 +144,7 @@ def take_rows(policy: object, names: Sequence[str], snapshot: Snapshot) -> None:
     for name in names:
         row, before = list(snapshot.get(name, ())), getattr(policy, f"_{name}")
         if set(snapshot) != set(names) or len(row) != len(before) or any(type(n) not in (int, Noised) for n in row):
-            raise ValueError(f"not the state of this algorithm: {sorted(snapshot)}, {name} = {row}")
+            raise ValueError(f"not the state of this algorithm: {name} of {sorted(snapshot)} does not fit")
         setattr(policy, f"_{name}", row)
 
 

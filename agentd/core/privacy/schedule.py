@@ -12,7 +12,7 @@ Where no horizon was fixed there is no such number, and none is made up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from agentd.core.privacy.ledger import Ledger, Release
@@ -54,15 +54,12 @@ def scheduled(
     *,
     disjoint: bool = False,
     budget: float | None = None,
-    lost: Sequence[int] = (),
 ) -> Schedule:
-    """The schedule of so many pulls; `lost` are scales of releases beside it, which lost rounds may have made."""
-    spent, made = Ledger(disjoint=disjoint, budget=budget), list(lost)
+    """The schedule of so many pulls."""
+    spent, made = Ledger(disjoint=disjoint, budget=budget), list[int]()
     for number, scale in enumerate(scales, start=1):
         release = Release(0, number, number, scale)
         if spent.admits(release):
             spent.record(release)
             made.append(scale)
-    for scale in lost:
-        spent.take_back(Release(0, 1, 1, scale))
     return Schedule(pulls, tuple(made), spent.epsilon_one_reward(), disjoint)
