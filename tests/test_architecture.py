@@ -66,6 +66,10 @@ RULES = {
         *("agentd.core.*", "agentd.run", "agentd.plot", "agentd.simulate"),
         *("agentd.errors", "agentd.files", "agentd.interrupts"),
     ),
+    "agentd.sweep": (
+        *("agentd.run", "agentd.simulate", "agentd.plot", "agentd.experiment.parallel"),
+        *("agentd.errors", "agentd.files", "agentd.settings", "agentd.untrusted"),
+    ),
     "agentd.audit": (
         *("agentd.core.*", "agentd.wire", "agentd.shell.state"),
         *("agentd.errors", "agentd.interrupts", "agentd.plugins", "agentd.settings"),
@@ -88,6 +92,7 @@ RULES = {
         *("agentd.environment", "agentd.errors", "agentd.settings"),
     ),
     "agentd.cli": ("agentd.*", "deploy.*", "topology"),
+    "agentd.cli.in_memory": ("agentd.*", "topology"),
     "agentd.cli.testbed": ("agentd.*", "deploy.*"),
     "deploy": (),
     "deploy.plan": (

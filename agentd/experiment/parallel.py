@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from importlib import import_module
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from agentd.errors import AgentdError, SettingsError
-from agentd.experiment.result_cache import UnitResult
-from agentd.experiment.trials import Unit, measure
 from agentd.interrupts import interrupts_later, start_deaf
-from agentd.run.spec import RunSpec
 
-Task = tuple[Unit, list[RunSpec]]
-Done = tuple[Unit, UnitResult]
+Task = TypeVar("Task")
+Done = TypeVar("Done")
+Work = Callable[[Task], Done]
+"""Does one task; a function of a module, because it travels to other processes by name."""
 
 _IDLE_S = 300.0
 """After so long without work a worker ends by itself, so that it does not outlive a killed parent by much."""
@@ -28,14 +27,14 @@ _ONE_THREAD = dict.fromkeys(
 """One BLAS thread per worker: more only fight for the cores that other workers use."""
 
 
-def carry_out(tasks: Iterable[Task], jobs: int) -> Generator[Done]:
-    """Measure every unit, in this process or in `jobs` others, and yield each as it is done.
+def carry_out(work: Work[Task, Done], tasks: Iterable[Task], jobs: int) -> Generator[Done]:
+    """Do every task, in this process or in `jobs` others, and yield what came of each as it is done.
 
     Tasks are taken from the iterable only as workers need them. Closing the generator ends the workers at once.
     """
     if jobs == 1:
-        return (_work(unit, specs) for unit, specs in tasks)
-    return _in_processes(tasks, jobs)
+        return (work(task) for task in tasks)
+    return _in_processes(work, tasks, jobs)
 
 
 def load_joblib() -> Any:
@@ -43,16 +42,18 @@ def load_joblib() -> Any:
     try:
         return import_module("joblib")
     except ImportError:
-        raise SettingsError("experiments need joblib, which is not installed: install agentd[analysis]") from None
+        raise SettingsError(
+            "several processes need joblib, which is not installed: install agentd[analysis], or say --jobs 1"
+        ) from None
 
 
-def _in_processes(tasks: Iterable[Task], jobs: int) -> Generator[Done]:
+def _in_processes(work: Work[Task, Done], tasks: Iterable[Task], jobs: int) -> Generator[Done]:
     load_joblib()
     loky = import_module("joblib.externals.loky")  # not joblib.Parallel: see _end
     pool = loky.ProcessPoolExecutor(jobs, timeout=_IDLE_S, env=_ONE_THREAD)
     try:
         start_deaf(pool)
-        yield from _measured(pool, tasks, ahead=2 * jobs)  # each worker finds its next task waiting
+        yield from _done(pool, work, tasks, ahead=2 * jobs)  # each worker finds its next task waiting
     except BrokenProcessPool:
         raise AgentdError(
             "a worker process died, perhaps for lack of memory; the same command with fewer --jobs continues"
@@ -61,12 +62,12 @@ def _in_processes(tasks: Iterable[Task], jobs: int) -> Generator[Done]:
         _end(pool)
 
 
-def _measured(pool: Executor, tasks: Iterable[Task], ahead: int) -> Generator[Done]:
-    """Each unit as it is done, with at most `ahead` in the pool's hands."""
+def _done(pool: Executor, work: Work[Task, Done], tasks: Iterable[Task], ahead: int) -> Generator[Done]:
+    """What came of each task, with at most `ahead` in the pool's hands."""
     tasks = iter(tasks)
     running: set[Future[Done]] = set()
     while True:
-        running |= {pool.submit(_work, unit, specs) for unit, specs in islice(tasks, ahead - len(running))}
+        running |= {pool.submit(work, task) for task in islice(tasks, ahead - len(running))}
         if not running:
             return
         done, running = wait(running, return_when=FIRST_COMPLETED)
@@ -87,8 +88,3 @@ def _end(pool: Any) -> None:
             while not (last.running() or last.done()):
                 time.sleep(0.001)
         pool.shutdown(wait=True, kill_workers=True)
-
-
-def _work(unit: Unit, specs: list[RunSpec]) -> Done:
-    """One unit, in a worker."""
-    return unit, measure(specs, bytes_too=unit.series.bytes_too)

@@ -190,6 +190,12 @@ def measure(specs: Sequence[RunSpec], *, bytes_too: bool = False) -> UnitResult:
     )
 
 
+def measure_unit(task: tuple[Unit, list[RunSpec]]) -> tuple[Unit, UnitResult]:
+    """One unit, in a worker."""
+    unit, specs = task
+    return unit, measure(specs, bytes_too=unit.series.bytes_too)
+
+
 def _bytes(specs: Sequence[RunSpec], outcomes: Sequence[Outcome], *, headers: bool) -> Floats:
     pairs = zip(specs, outcomes, strict=True)
     return np.array([float(count_bytes(spec, outcome.sent, headers=headers)) for spec, outcome in pairs])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from agentd.core.policy import ALGORITHMS, Algorithm
 from agentd.core.upwards import at_least_times, shown
 from agentd.run import blamed
+from agentd.run.proofs import has_passed
 from agentd.run.regret import group_regret
 from agentd.run.scenario import Scenario
 from agentd.run.spec import DELTA, Outcome
@@ -105,7 +106,6 @@ def privacy(scenario: Scenario, outcome: Outcome, *, simulated: bool = False) ->
     spec = scenario.spec
     algorithms = [ALGORITHMS[spec.algorithm_of(agent)] for agent in range(scenario.settings.agents)]
     noised = any(algorithm.noised for algorithm in algorithms)
-    proven = all(algorithm.transcript_private and algorithm.proven for algorithm in algorithms)
     epsilon, over_lives = _largest(outcome.epsilon), outcome.epsilon_over_lives
     per_person = scenario.settings.rewards_per_person
     return {
@@ -121,11 +121,18 @@ def privacy(scenario: Scenario, outcome: Outcome, *, simulated: bool = False) ->
         "mechanism": _mechanism(algorithms),
         "releases": outcome.releases,
         "covers": _covers(algorithms),
-        "transcript_private": proven and not simulated and not scenario.reproducible,
+        "transcript_private": _transcript_private(algorithms) if not simulated and not scenario.reproducible else False,
         "simulated": simulated,
         "reproducible": scenario.reproducible,
         "note": _note(scenario, simulated=simulated),
     }
+
+
+def _transcript_private(algorithms: Sequence[Algorithm]) -> bool | str:
+    """Whether everything that left the agents is private; a claim that nobody has proven is neither yes nor no."""
+    if not all(algorithm.transcript_private for algorithm in algorithms):
+        return False
+    return True if all(map(has_passed, algorithms)) else "unproven"
 
 
 def _largest(figures: NDArray[np.float64] | None) -> float:
@@ -149,7 +156,7 @@ def _covers(algorithms: Sequence[Algorithm]) -> str:
     said = (
         NOT_CLAIMED
         if not each.noised
-        else (f"{UNPROVEN}, {each.covers}" if each.transcript_private and not each.proven else each.covers)
+        else (f"{UNPROVEN}, {each.covers}" if each.transcript_private and not has_passed(each) else each.covers)
         for each in algorithms
     )
     return "; ".join(dict.fromkeys(said))

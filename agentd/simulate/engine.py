@@ -32,12 +32,13 @@ from agentd.simulate.vector_policies import (
     TogetherRobust,
     VectorPolicy,
 )
-from agentd.simulate.vector_sealed import TogetherSealed
+from agentd.simulate.vector_sealed import TogetherSealed, TogetherThompson
 
 _COLUMN_POLICIES: dict[str, Callable[[Layout], VectorPolicy]] = {
     "ucb1": Alone,
     "dp-ucb-int": AlonePrivate,
     "coop-ucb": Together,
+    "coop-thompson": TogetherThompson,
     "private-ucb": TogetherPrivate,
     "byzantine-ucb": TogetherRobust,
     "sealed": TogetherSealed,

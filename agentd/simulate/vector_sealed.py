@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentd.core.chance import Purpose, Rekeyed
+from agentd.core.grid import UNIT
 from agentd.core.policy.records import counted_sum
 from agentd.core.policy.sealed import UCB_WIDTH, VARIANCE, expected_group, least_samples
 from agentd.core.privacy.sealing import Weighting
 from agentd.run.spec import RunSpec
 from agentd.simulate.draws import UnitNoise
 from agentd.simulate.spread import Spread
-from agentd.simulate.vector_policies import Floats, Ints, Layout, best_of, laplace, noise_keys
+from agentd.simulate.vector_policies import Floats, Ints, Layout, Together, best_of, laplace, noise_keys
 
 Mask = NDArray[np.bool_]
 
@@ -35,7 +36,7 @@ class TogetherSealed:
         self._weighting = Weighting.of(policy.epsilon)
         self._worth = np.array([self._weighting.samples(pulls) for pulls in range(layout.rounds + 1)], dtype=np.int64)
         self._noise = UnitNoise(noise_keys(layout))
-        self._coins = _Coins(layout)
+        self._coins = CoinsOfAll(layout)
         self._group = _Group(layout)
         self._first = np.tile(np.arange(layout.agents), layout.runs) % layout.arms
         self._open, self._secret = layout.integers(), layout.integers()
@@ -121,29 +122,53 @@ class TogetherSealed:
         arm = np.empty(len(who), dtype=np.int64)
         fresh = unknown.any(axis=0)
         if fresh.any():
-            arm[fresh] = self._first_unknown(unknown[:, fresh], who[fresh])
+            arm[fresh] = first_unknown(unknown[:, fresh], self._first[who[fresh]])
         known = ~fresh
         if known.any():
             arm[known] = best_of(self._indices(trial, samples[:, known], sums[:, known], who[known]))
         return arm
 
-    def _first_unknown(self, unknown: Mask, who: Ints) -> Ints:
-        """The first arm without samples, each agent beginning at its own."""
-        arms = self._layout.arms
-        order = (self._first[who] + np.arange(arms)[:, np.newaxis]) % arms
-        turn = np.take_along_axis(unknown, order, axis=0).argmax(axis=0)
-        chosen: Ints = (self._first[who] + turn) % arms
-        return chosen
-
     def _indices(self, trial: int, samples: Floats, sums: Floats, who: Ints) -> Floats:
         if self._thompson:
-            spread = np.sqrt(VARIANCE / samples)
-            spread *= self._coins.at(trial, who)
-            return sums / samples + spread
+            return thompson_indices(sums, samples, self._coins.at(trial, who))
         share = 1.0 + samples.sum(axis=0) / samples
         # The same logarithm as the core's: numpy's own may differ in the last bit.
         log = np.array([math.log(value) for value in share.ravel().tolist()]).reshape(share.shape)
         return sums / samples + np.sqrt(UCB_WIDTH * log / samples)
+
+
+class TogetherThompson(Together):
+    """coop-thompson: sealed's rule on exact sums, every pull told."""
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__(layout)
+        self._coins = CoinsOfAll(layout)
+        self._everybody = np.arange(layout.width)
+
+    def choose(self, trial: int) -> Ints:
+        """An arm that nobody has told of, each agent beginning elsewhere; then what the group's data speaks for."""
+        arm = first_unknown(self._counts == 0.0, self._everybody % self._layout.agents)
+        known = np.flatnonzero((self._counts > 0.0).all(axis=0))
+        if len(known):
+            samples, sums = self._counts[:, known] * UNIT, self._sums[:, known]
+            arm[known] = best_of(thompson_indices(sums, samples, self._coins.at(trial, known)))
+        return arm
+
+
+def thompson_indices(sums: Floats, samples: Floats, coins: Floats) -> Floats:
+    """`agentd.core.policy.sealed.thompson` for many agents."""
+    spread: Floats = np.sqrt(VARIANCE / samples)
+    spread *= coins
+    return sums / samples + spread
+
+
+def first_unknown(unknown: Mask, own: Ints) -> Ints:
+    """The first arm without samples, each agent beginning at its own."""
+    arms = len(unknown)
+    order = (own + np.arange(arms)[:, np.newaxis]) % arms
+    turn = np.take_along_axis(unknown, order, axis=0).argmax(axis=0)
+    chosen: Ints = (own + turn) % arms
+    return chosen
 
 
 class _Group:
@@ -177,7 +202,7 @@ def _heard(spec: RunSpec, hops: int) -> Ints:
     return heard
 
 
-class _Coins:
+class CoinsOfAll:
     """The decision coins of all agents of all runs."""
 
     def __init__(self, layout: Layout) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from evidence import until
 
-from agentd.cli import experiment as command
+from agentd.cli.in_memory import experiment as command
 from agentd.cli import main, progress
 from agentd.core.policy import ALGORITHMS
 from agentd.experiment import fig2, figures

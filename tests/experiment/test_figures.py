@@ -22,7 +22,7 @@ from agentd.experiment import figures, parallel, result_cache, theory
 from agentd.experiment.figures import FIGURES, Axis, BoundLine, Figure, Knobs, fig1a, fig1b, fig1c
 from agentd.experiment.parallel import carry_out
 from agentd.experiment.result_cache import ResultCache, UnitResult
-from agentd.experiment.trials import SIDE_BY_SIDE, Lifetime, Series, Setup, Trials, Unit, measure
+from agentd.experiment.trials import SIDE_BY_SIDE, Lifetime, Series, Setup, Trials, Unit, measure, measure_unit
 from agentd.run.spec import Network
 from agentd.simulate.engine import run_vector
 from topology.generate import complete, line, ring
@@ -378,13 +378,13 @@ def test_processes_measure_what_one_does_and_closing_ends_them() -> None:
     trials = trials_of(6)
     units = trials.units([SWEEP])
     tasks = [(unit, trials.specs(unit)) for unit in units]
-    alone = dict(carry_out(tasks, 1))
-    together = dict(carry_out(tasks, 2))
+    alone = dict(carry_out(measure_unit, tasks, 1))
+    together = dict(carry_out(measure_unit, tasks, 2))
     assert set(alone) == set(together) == set(units)
     for unit in units:
         assert alone[unit].curve.tolist() == together[unit].curve.tolist()
     assert not children()
-    early = carry_out(tasks * 20, 2)
+    early = carry_out(measure_unit, tasks * 20, 2)
     next(early)
     assert children()
     early.close()
@@ -408,7 +408,7 @@ class Deadly:
 def test_a_worker_that_dies_is_reported_with_the_cure() -> None:
     tasks: Any = [(Unit(SWEEP, 1, (trial,)), [Deadly()]) for trial in range(2)]
     with pytest.raises(AgentdError, match="fewer --jobs"):
-        list(carry_out(tasks, 2))
+        list(carry_out(measure_unit, tasks, 2))
     assert not children()
 
 
@@ -444,11 +444,11 @@ def test_an_interrupt_after_a_task_was_handed_over_ends_the_pool_in_order(monkey
 
     monkeypatch.setattr(parallel, "_work", lambda _unit, _specs: LongResult())
     with pytest.raises(KeyboardInterrupt):
-        list(carry_out(tasks(), 2))
+        list(carry_out(measure_unit, tasks(), 2))
     assert not children()
 
 
 def test_without_joblib_parallel_work_is_refused_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "joblib", None)
     with pytest.raises(SettingsError, match=r"install agentd\[analysis\]"):
-        list(carry_out([], 2))
+        list(carry_out(measure_unit, [], 2))

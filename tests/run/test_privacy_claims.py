@@ -71,7 +71,8 @@ def test_of_several_algorithms_it_says_what_each_covers() -> None:
 
 
 @pytest.fixture
-def plug_in() -> Iterator[str]:
+def plug_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     claim = Algorithm("their-own", "claims much", SEALED, True, True, Sealed, disjoint=True, covers="all, they say")
     yield register_policy(claim).name
     del ALGORITHMS["their-own"]
@@ -79,7 +80,9 @@ def plug_in() -> Iterator[str]:
 
 def test_what_a_plug_in_claims_is_unproven(plug_in: str) -> None:
     privacy = told(scenario_of(algorithm=plug_in))["privacy"]
-    assert privacy["transcript_private"] is False
+    assert privacy["transcript_private"] == "unproven"
+    assert told(scenario_of(algorithm=plug_in), simulated=True)["privacy"]["transcript_private"] is False
+    assert told(scenario_of(algorithm=plug_in, seed=1))["privacy"]["transcript_private"] is False
     assert privacy["covers"] == "unproven: what a plug-in claims, all, they say"
     assert privacy["epsilon_at_delta"] == float("inf")  # nobody knows its schedule
 

@@ -18,6 +18,7 @@ from agentd.core.grid import UNIT
 from agentd.core.policy.base import Intent, Policy, intend
 from agentd.core.policy.byzantine_ucb import ByzantineUcb
 from agentd.core.policy.coins import Coins, KeyedCoins
+from agentd.core.policy.coop_thompson import CoopThompson
 from agentd.core.policy.coop_ucb import CoopUcb
 from agentd.core.policy.dp_ucb_int import DpUcbInt
 from agentd.core.policy.knobs import RULES, PolicySettings
@@ -118,6 +119,7 @@ _ALL = (
         schedule=lambda s, pulls: interval_scales(math.ceil(1.0 / s.epsilon), s.v, pulls),
     ),
     Algorithm("coop-ucb", "cooperative, not private", TOTALS, False, False, lambda s, _own, _coins: CoopUcb(s)),
+    Algorithm("coop-thompson", "sealed's rule without privacy: what it costs", TOTALS, False, False, CoopThompson),
     Algorithm(
         "private-ucb",
         "cooperative, noised at the source (the paper's Algorithms 1 and 2)",

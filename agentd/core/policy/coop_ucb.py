@@ -22,9 +22,12 @@ class CoopUcb(Noiseless):
         """Each arm once, then the largest index over the group's data."""
         if (pulls := sum(self._counts)) < len(self._counts):
             return pulls
+        return best_arm(*self.known(), trial)
+
+    def known(self) -> tuple[list[int], list[int]]:
+        """The sums and counts of the whole group, per arm."""
         sums = [own + others for own, others in zip(self._sums, self._pool.sums, strict=True)]
-        counts = [own + others for own, others in zip(self._counts, self._pool.counts, strict=True)]
-        return best_arm(sums, counts, trial)
+        return sums, [own + others for own, others in zip(self._counts, self._pool.counts, strict=True)]
 
     def observe(self, intent: Intent, reward: int, told: int) -> None:
         """Count the reward for oneself and what is told of it for the others."""

@@ -50,6 +50,7 @@ def test_the_algorithms_are_the_papers_and_our_own_under_their_names() -> None:
         "ucb1": None,
         "dp-ucb-int": None,
         "coop-ucb": TOTALS,
+        "coop-thompson": TOTALS,
         "private-ucb": RELEASED,
         "byzantine-ucb": SAMPLE,
         "sealed": SEALED,

@@ -27,7 +27,7 @@ from agentd.experiment import report as figure_report
 from agentd.experiment.figures import ARMS, FIGURES, Axis, Figure, Knobs
 from agentd.experiment.parallel import carry_out, load_joblib
 from agentd.experiment.result_cache import ResultCache, UnitResult
-from agentd.experiment.trials import Setup, Trials, Unit
+from agentd.experiment.trials import Setup, Trials, Unit, measure_unit
 from agentd.files import require_own
 from agentd.run.directory import RunDirectory, finite
 from agentd.run.scenario import network_of
@@ -231,7 +231,10 @@ def _work_off(
     """Measure what is missing, and keep each part as soon as it is there."""
     tasks = ((unit, trials.specs(unit)) for unit in todo)
     jobs = max(1, min(order.jobs, len(todo)))
-    with progress(order.figure.name, len(todo), quiet=quiet) as advance, closing(carry_out(tasks, jobs)) as finished:
+    with (
+        progress(order.figure.name, len(todo), quiet=quiet) as advance,
+        closing(carry_out(measure_unit, tasks, jobs)) as finished,
+    ):
         for unit, result in finished:
             store.save(trials.describe(unit), result)
             results[unit] = result

@@ -1,0 +1,92 @@
+"""One configuration of a sweep, all its repetitions: from settings to rows of the table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from agentd.run.regret import group_regret
+from agentd.run.scenario import make_scenario
+from agentd.run.spec import Outcome, RunSpec
+from agentd.simulate.engine import has_twin, run_vector
+from agentd.simulate.network import run_agents
+from agentd.simulate.traffic import count_bytes
+from agentd.sweep.combinations import Configuration
+
+SIDE_BY_SIDE = 8
+"""Repetitions that the vectorised engine carries at once, at most."""
+AGENTS_AT_ONCE = 1_000
+"""All their agents together: beyond, columns no longer fit the cache."""
+
+Row = dict[str, Any]
+FIGURES = (
+    *("repetition", "seed", "gamma_hops", "diameter", "group_regret", "regret_per_agent", "best_arm_share"),
+    *("messages", "bytes", "composed_epsilon"),
+)
+"""What a row has beside the settings."""
+
+
+def measure(configuration: Configuration, repetitions: int) -> list[Row]:
+    """Carry out every repetition; the same rows wherever and whenever that is done."""
+    specs = [make_scenario(configuration.repetition(number)).spec for number in range(repetitions)]
+    pairs = zip(specs, _outcomes(specs), strict=True)
+    return [_row(configuration, number, spec, outcome) for number, (spec, outcome) in enumerate(pairs)]
+
+
+def uses_core_agents(configuration: Configuration) -> bool:
+    """Whether the vectorised engine cannot carry it out."""
+    settings = configuration.settings
+    lies_on_the_way = bool(settings.byzantine) and settings.attack.startswith("relay")
+    return not has_twin(settings.algorithm) or bool(settings.policies) or lies_on_the_way
+
+
+def _outcomes(specs: Sequence[RunSpec]) -> Iterator[Outcome]:
+    first = specs[0]
+    if not has_twin(first.algorithm) or first.overrides or any(s.liars and s.attack.on_relay for s in specs):
+        for spec in specs:
+            yield run_agents(spec)
+        return
+    together = max(1, min(SIDE_BY_SIDE, AGENTS_AT_ONCE // first.network.agents))
+    for start in range(0, len(specs), together):
+        part = specs[start : start + together]
+        for spec, outcome in zip(part, run_vector(part), strict=True):
+            outcome.bytes = count_bytes(spec, outcome.sent)
+            yield outcome
+
+
+def _row(configuration: Configuration, number: int, spec: RunSpec, outcome: Outcome) -> Row:
+    regret = group_regret(outcome.arm, spec.arms.means)
+    best = int(np.argmax(spec.arms.means))
+    told = configuration.settings.to_json()
+    settings = {name: told[name] for name in SETTINGS}
+    return settings | {
+        "repetition": number,
+        "seed": spec.seed,
+        "gamma_hops": spec.gamma,
+        "diameter": spec.network.diameter,
+        "group_regret": round(regret, 9),
+        "regret_per_agent": round(regret / spec.network.agents, 9),
+        "best_arm_share": round(float((outcome.arm == best).mean()), 9),
+        "messages": outcome.messages,
+        "bytes": outcome.bytes,
+        "composed_epsilon": _epsilon(outcome),
+    }
+
+
+def _epsilon(outcome: Outcome) -> float | None:
+    """Of the agent that spent most; nothing where no noise was added."""
+    if outcome.epsilon is None:
+        return None
+    largest = float(outcome.epsilon.max())
+    return largest if math.isfinite(largest) else None
+
+
+SETTINGS = (
+    *("algorithm", "agents", "edge_probability", "topology", "rounds", "gamma", "random_arms", "reward"),
+    *("epsilon", "v", "rule", "byzantine", "contamination", "attack"),
+)
+"""The settings that every row names, varied or not, so that tables of several sweeps can be put together."""
+COLUMNS = (*SETTINGS, *FIGURES)
