@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from evidence import until
 
-from agentd.cli.in_memory import experiment as command
 from agentd.cli import main, progress
+from agentd.cli.in_memory import experiment as command
 from agentd.core.policy import ALGORITHMS
 from agentd.experiment import fig2, figures
 from agentd.experiment import report as figure_report
