@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from skips import pytest_sessionfinish, pytest_terminal_summary
 __all__ = ["pytest_sessionfinish", "pytest_terminal_summary"]
 
 pytest.register_assert_rewrite("small_runs")
+
+HERE = Path(__file__).parent
 
 # A loaded machine is no fault of the code: no example of a property has to be done within a time.
 settings.register_profile("unhurried", deadline=None)
@@ -40,9 +43,16 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+COVERING = {"core", "properties", "scenarios", "topology", "wire"}
+"""The folders of tests that the floor of coverage stands on. Elsewhere whole runs of agents go through the core, which
+tracing every line of makes two to three times as slow and covers nothing new."""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Whoever is first to need the container image waits for its build; with --examples properties are tried less."""
     for item in items:
+        if item.path.relative_to(HERE).parts[0] not in COVERING:
+            item.add_marker(pytest.mark.no_cover)
         if "agentd_image" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.timeout(PATIENCE_S))
     if (most := config.getoption("--examples")) is not None:
