@@ -19,7 +19,7 @@ from evidence import until
 from agentd.core.message import Batch
 from agentd.core.rounds import Standing
 from agentd.core.terms import Terms
-from agentd.run.arms import Arms, uniforms
+from agentd.runs.arms import Arms, uniforms
 from agentd.shell.link import Link
 from agentd.wire.codec import decode_environment, decode_frame, encode_environment, encode_frame
 from agentd.wire.environment_messages import EnvironmentMessage, Hello, Noted, Ping, Pong, Pull, Report, Reward, Welcome

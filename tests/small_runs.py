@@ -20,12 +20,12 @@ from agentd.core.policy.base import Released
 from agentd.core.privacy.laplace import Noise
 from agentd.core.privacy.ledger import Release
 from agentd.core.privacy.release import DrawnNoise
-from agentd.run.arms import Arms
-from agentd.run.scenario import network_of
-from agentd.run.spec import Network, Outcome, RunSpec
-from agentd.simulate.engine import run_vector
-from agentd.simulate.network import run_agents
-from agentd.simulate.traffic import count_bytes
+from agentd.runs.arms import Arms
+from agentd.runs.scenario import network_of
+from agentd.runs.spec import Network, Outcome, RunSpec
+from agentd.simulation.engine import run_vector
+from agentd.simulation.network import run_agents
+from agentd.simulation.traffic import count_bytes
 from topology.graph import Graph
 
 Edges = list[tuple[int, int]]

@@ -52,22 +52,22 @@ RULES = {
         *("agentd.errors", "agentd.files", "agentd.settings", "agentd.untrusted"),
     ),
     "agentd.plot": ("agentd.errors", "agentd.files"),
-    "agentd.run": (
+    "agentd.runs": (
         *("agentd.core.*", "agentd.errors", "agentd.files", "agentd.plot", "agentd.settings", "agentd.untrusted"),
         "topology",
     ),
     "agentd.environment": (
-        *("agentd.core", "agentd.core.trust", "agentd.wire", "agentd.run"),
+        *("agentd.core", "agentd.core.trust", "agentd.wire", "agentd.runs"),
         *("agentd.shell.doors", "agentd.shell.health", "agentd.shell.json_log"),
         *("agentd.addresses", "agentd.errors", "agentd.files", "agentd.terms_file", "agentd.untrusted"),
     ),
-    "agentd.simulate": ("agentd.core.*", "agentd.wire", "agentd.run", "agentd.errors"),
+    "agentd.simulation": ("agentd.core.*", "agentd.wire", "agentd.runs", "agentd.errors"),
     "agentd.experiment": (
-        *("agentd.core.*", "agentd.run", "agentd.plot", "agentd.simulate"),
+        *("agentd.core.*", "agentd.runs", "agentd.plot", "agentd.simulation"),
         *("agentd.errors", "agentd.files", "agentd.interrupts"),
     ),
-    "agentd.sweep": (
-        *("agentd.run", "agentd.simulate", "agentd.plot", "agentd.experiment.parallel"),
+    "agentd.sweeps": (
+        *("agentd.runs", "agentd.simulation", "agentd.plot", "agentd.experiment.parallel"),
         *("agentd.errors", "agentd.files", "agentd.settings", "agentd.untrusted"),
     ),
     "agentd.audit": (
@@ -79,8 +79,8 @@ RULES = {
         *("agentd.shell.drive", "agentd.shell.json_log", "agentd.shell.link", "agentd.shell.transport"),
     ),
     "agentd.bench": (
-        *("agentd.core.*", "agentd.wire", "agentd.shell.doors", "agentd.shell.sockets", "agentd.run"),
-        *("agentd.environment", "agentd.simulate", "agentd.errors", "agentd.fork_server", "agentd.listeners"),
+        *("agentd.core.*", "agentd.wire", "agentd.shell.doors", "agentd.shell.sockets", "agentd.runs"),
+        *("agentd.environment", "agentd.simulation", "agentd.errors", "agentd.fork_server", "agentd.listeners"),
     ),
     "agentd.check": (
         *("agentd.check.*", "agentd.core.*", "agentd.environment", "agentd.shell.*"),
@@ -88,7 +88,7 @@ RULES = {
     ),
     "agentd.check.oracle": ("agentd.check.world", "agentd.core.*"),
     "agentd.check.scene": (
-        *("agentd.check", "agentd.check.oracle", "agentd.core.*", "agentd.wire", "agentd.shell.*", "agentd.run"),
+        *("agentd.check", "agentd.check.oracle", "agentd.core.*", "agentd.wire", "agentd.shell.*", "agentd.runs"),
         *("agentd.environment", "agentd.errors", "agentd.settings"),
     ),
     "agentd.cli": ("agentd.*", "deploy.*", "topology"),
@@ -96,7 +96,7 @@ RULES = {
     "agentd.cli.testbed": ("agentd.*", "deploy.*"),
     "deploy": (),
     "deploy.plan": (
-        *("agentd.core", "agentd.core.policy", "agentd.run", "agentd.errors", "agentd.settings", "agentd.terms_file"),
+        *("agentd.core", "agentd.core.policy", "agentd.runs", "agentd.errors", "agentd.settings", "agentd.terms_file"),
         "agentd.untrusted",
     ),
     "deploy.kubernetes": (
@@ -104,31 +104,31 @@ RULES = {
             "deploy.plan",
             "agentd.addresses",
             "agentd.core.policy",
-            "agentd.run",
+            "agentd.runs",
             "agentd.errors",
             "agentd.settings",
             "agentd.terms_file",
         ),
     ),
     "deploy.soak": (
-        *("deploy.chaos", "deploy.plan", "deploy.testbed", "agentd.environment", "agentd.plot", "agentd.run"),
-        *("agentd.shell.state.reader", "agentd.simulate", "agentd.errors"),
+        *("deploy.chaos", "deploy.plan", "deploy.testbed", "agentd.environment", "agentd.plot", "agentd.runs"),
+        *("agentd.shell.state.reader", "agentd.simulation", "agentd.errors"),
     ),
     "deploy.testbed": (
-        *("deploy.plan", "topology", "agentd.core.*", "agentd.wire", "agentd.run", "agentd.environment"),
+        *("deploy.plan", "topology", "agentd.core.*", "agentd.wire", "agentd.runs", "agentd.environment"),
         *("agentd.shell.state.reader", "agentd.errors", "agentd.files", "agentd.settings", "agentd.untrusted"),
     ),
     "deploy.local": (
         *("deploy.plan", "deploy.testbed", "agentd.core.*", "agentd.wire", "agentd.shell.*", "agentd.environment"),
-        *("agentd.run", "agentd.errors", "agentd.fork_server", "agentd.listeners", "agentd.plugins"),
+        *("agentd.runs", "agentd.errors", "agentd.fork_server", "agentd.listeners", "agentd.plugins"),
         *("agentd.files", "agentd.settings", "agentd.terms_file", "agentd.untrusted"),
     ),
     "deploy.containers": (
-        *("deploy.plan", "deploy.testbed", "deploy.local", "agentd.run", "agentd.environment"),
+        *("deploy.plan", "deploy.testbed", "deploy.local", "agentd.runs", "agentd.environment"),
         *("agentd.errors", "agentd.files", "agentd.settings", "agentd.untrusted"),
     ),
     "deploy.chaos": (
-        *("deploy.plan", "deploy.testbed", "agentd.run", "agentd.shell.link_faults"),
+        *("deploy.plan", "deploy.testbed", "agentd.runs", "agentd.shell.link_faults"),
         *("agentd.errors", "agentd.files"),
     ),
     "topology": (),
@@ -267,7 +267,7 @@ def test_only_the_command_line_reaches_for_deploy_and_only_what_makes_runs_for_t
         module, names = module_of(path), imports_of(path)
         if module.startswith("agentd.") and not module.startswith("agentd.cli"):
             assert not [name for name in names if name.startswith("deploy")], module
-            assert module == "agentd.run.scenario" or not [name for name in names if name.startswith("topology")]
+            assert module == "agentd.runs.scenario" or not [name for name in names if name.startswith("topology")]
 
 
 def test_only_the_program_itself_imports_the_command_line() -> None:

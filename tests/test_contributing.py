@@ -146,7 +146,7 @@ def test_a_field_on_the_wire_is_a_field_of_its_body(monkeypatch: pytest.MonkeyPa
 
 
 FIGURE = {
-    "agentd/run/status.py": ("    unanswerable: int = 0\n", "    planted: int = 0\n"),
+    "agentd/runs/status.py": ("    unanswerable: int = 0\n", "    planted: int = 0\n"),
     "agentd/environment/live_status.py": (
         "        done=bandit.all_done,\n",
         "        planted=41 + len(bandit.rows),\n",

@@ -83,7 +83,7 @@ def test_its_command_line_imports_nothing_of_it_either() -> None:
 def test_an_environment_imports_no_plots_before_it_draws_one() -> None:
     found = measured("agentd.environment.service")
     assert not TOO_HEAVY & set(found["modules"])
-    assert not [name for name in found["ours"] if name.startswith(("agentd.plot", "agentd.simulate", "agentd.cli"))]
+    assert not [name for name in found["ours"] if name.startswith(("agentd.plot", "agentd.simulation", "agentd.cli"))]
 
 
 @pytest.mark.system

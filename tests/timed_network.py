@@ -21,9 +21,9 @@ from agentd.core.chance import Purpose, stream
 from agentd.core.message import Batch
 from agentd.core.rounds import Do, Neighbour, Rounds
 from agentd.core.trust.lives import Life, Lives
-from agentd.run.arms import uniforms
-from agentd.run.spec import RunSpec
-from agentd.simulate.network import make_agent
+from agentd.runs.arms import uniforms
+from agentd.runs.spec import RunSpec
+from agentd.simulation.network import make_agent
 from agentd.wire.frame import GOODBYE, GREETING, Frame, together
 from agentd.wire.size import encoded_bytes
 

@@ -17,7 +17,7 @@ from multiprocessing.synchronize import Barrier
 import zmq
 
 from agentd import listeners
-from agentd.run.spec import Network
+from agentd.runs.spec import Network
 from agentd.shell.doors.door import Door
 from agentd.shell.sockets import publisher, subscriber
 from agentd.wire.topics import FRAME_TOPIC, read_subscription

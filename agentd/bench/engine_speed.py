@@ -12,9 +12,9 @@ from typing import Any
 from agentd.bench.repetitions import spread
 from agentd.core.chance import Purpose, stream
 from agentd.core.policy import PolicySettings
-from agentd.run.arms import Arms
-from agentd.run.spec import Network, RunSpec, draw_liars
-from agentd.simulate.engine import run_vector
+from agentd.runs.arms import Arms
+from agentd.runs.spec import Network, RunSpec, draw_liars
+from agentd.simulation.engine import run_vector
 
 ARMS = 5
 GAMMA = 2

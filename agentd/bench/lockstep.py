@@ -16,7 +16,7 @@ from agentd import fork_server
 from agentd.bench.bare import Place, bare_rounds_per_second
 from agentd.bench.measured_testbed import ALGORITHM, ENVIRONMENT, WARM_UP, Run, processes_of, run_testbed
 from agentd.bench.repetitions import spread
-from agentd.run.spec import Network
+from agentd.runs.spec import Network
 
 SETTLED = 5
 """The trial that all have reached when memory is looked at."""

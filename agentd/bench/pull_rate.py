@@ -14,7 +14,7 @@ import zmq
 from agentd import fork_server, listeners
 from agentd.bench.bare import Place
 from agentd.core.message import TOKEN_BYTES
-from agentd.run.arms import Arms
+from agentd.runs.arms import Arms
 from agentd.wire.codec import decode_environment, encode_environment
 from agentd.wire.environment_messages import Hello, Pull, Refused
 

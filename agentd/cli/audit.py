@@ -35,8 +35,8 @@ from agentd.core.chance import SEED_LIMIT
 from agentd.core.message import MAX_ARMS
 from agentd.core.policy import ALGORITHMS
 from agentd.errors import SettingsError
-from agentd.run.directory import finite
-from agentd.run.proofs import record_pass
+from agentd.runs.directory import finite
+from agentd.runs.proofs import record_pass
 
 RUNS = 20_000
 WORLDS = 1_000

@@ -15,7 +15,7 @@ import click
 
 from agentd.cli.options import FROM_ENVIRONMENT
 from agentd.errors import SettingsError
-from agentd.run.spec import Network
+from agentd.runs.spec import Network
 
 PARTS = ("codec", "simulate", "environment", "lockstep", "flat")
 TRANSPORTS = ("ipc", "tcp")
@@ -25,7 +25,7 @@ EDGE_PROBABILITY = 0.1
 
 def draw_network(agents: int, seed: int) -> Network:
     """An Erdős–Rényi graph as in the paper."""
-    from agentd.run.scenario import draw_graph, network_of
+    from agentd.runs.scenario import draw_graph, network_of
     from agentd.settings import TestbedSettings
 
     return network_of(draw_graph(TestbedSettings(agents=agents, edge_probability=_dense_enough(agents)), seed))
@@ -99,7 +99,7 @@ def _measure_environment(transport: str, repetitions: int) -> dict[str, Any]:
 
 def _measure_lockstep(agents: int, rounds: int, repetitions: int, transport: str, say: Any) -> dict[str, Any]:
     from agentd.bench.lockstep import bench_lockstep
-    from agentd.run.scenario import draw_graph, network_of
+    from agentd.runs.scenario import draw_graph, network_of
     from agentd.settings import TestbedSettings
     from topology.graph_files import write
 

@@ -25,10 +25,10 @@ from agentd.environment.run_terms import RunTerms, completed, declared, term_fau
 from agentd.environment.service import EnvironmentSettings, run_environment
 from agentd.environment.store import read_terms
 from agentd.errors import SettingsError
-from agentd.run import blamed
-from agentd.run.arms import Arms
-from agentd.run.directory import RunDirectory, finite
-from agentd.run.versions import versions
+from agentd.runs import blamed
+from agentd.runs.arms import Arms
+from agentd.runs.directory import RunDirectory, finite
+from agentd.runs.versions import versions
 from agentd.settings import TestbedSettings
 from agentd.terms_file import read_terms_file, read_terms_text
 from agentd.untrusted import read_json_in

@@ -20,7 +20,7 @@ from agentd.core.saved_state import SavedState
 from agentd.core.upwards import at_least_times, shown
 from agentd.errors import ConfigurationError, SettingsError, StateUnusable
 from agentd.files import require_own
-from agentd.run.directory import finite
+from agentd.runs.directory import finite
 from agentd.untrusted import printable_lines
 
 AGENTS = "state"

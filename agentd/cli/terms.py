@@ -18,7 +18,7 @@ from agentd.core.policy.knobs import about, flag_of
 from agentd.core.privacy.sealing import share_of
 from agentd.core.terms import BEACON_BYTES, RUN_BYTES, Clock, Terms
 from agentd.errors import SettingsError
-from agentd.run.agreed_terms import beacon_of_seed, policy_terms
+from agentd.runs.agreed_terms import beacon_of_seed, policy_terms
 from agentd.settings import AgentSettings, RunKnobs, ordered, person_faults
 from agentd.terms_file import read_terms_file, terms_text, terms_to_json, write_terms_file
 from agentd.untrusted import printable

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from agentd.run.versions import versions
+from agentd.runs.versions import versions
 
 
 @click.command()

@@ -1,7 +1,7 @@
 """How rewards fall around a mean: one entry per distribution, which flags, files and arms then know by its name. Pure.
 
 A coin is compared with its mean. Every other distribution is a piecewise-linear quantile table whose knots are grid
-integers; `agentd.run.arms` deals from it.
+integers; `agentd.runs.arms` deals from it.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from agentd.core.message import MAX_TRIAL, TOKEN_BYTES
 from agentd.core.trust.blame import Blame, Why
 from agentd.core.upwards import at_least
 from agentd.environment.shared_bandit import Seat, SharedBandit
-from agentd.run.blamed import Blamed, blamed_by
-from agentd.run.regret import RegretLedger
-from agentd.run.status import AgentStatus, Status
+from agentd.runs.blamed import Blamed, blamed_by
+from agentd.runs.regret import RegretLedger
+from agentd.runs.status import AgentStatus, Status
 from agentd.wire.environment_messages import MAX_COUNT, MICRO, Report, write_fields
 
 

@@ -17,7 +17,7 @@ from agentd.environment.log_throttle import LogThrottle
 from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import Store
 from agentd.errors import PeerError
-from agentd.run.status import Status
+from agentd.runs.status import Status
 from agentd.shell.json_log import Log
 from agentd.wire.codec import decode_environment, encode_environment
 from agentd.wire.environment_messages import (

@@ -11,7 +11,7 @@ from agentd.core.chance import SEED_LIMIT
 from agentd.core.message import MAX_AGENT_ID, MAX_ARMS, MAX_TRIAL
 from agentd.core.terms import BEACON_BYTES, RUN_BYTES, PolicyTerms, Terms
 from agentd.errors import SettingsError
-from agentd.run.arms import Arms
+from agentd.runs.arms import Arms
 from agentd.terms_file import terms_from_json, terms_to_json
 from agentd.wire.terms_digest import ranges_text
 

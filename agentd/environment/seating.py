@@ -13,7 +13,7 @@ from enum import IntEnum
 from hmac import compare_digest
 from typing import NamedTuple
 
-from agentd.run.seats import SEAT_HASH_BYTES, seat_hash
+from agentd.runs.seats import SEAT_HASH_BYTES, seat_hash
 from agentd.wire.environment_messages import MAX_LIVES, Life
 
 NO_HASH = bytes(SEAT_HASH_BYTES)

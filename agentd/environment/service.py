@@ -28,8 +28,8 @@ from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import Store, read_terms
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
 from agentd.files import OwnDirectory
-from agentd.run.arms import Arms
-from agentd.run.seats import read_seats
+from agentd.runs.arms import Arms
+from agentd.runs.seats import read_seats
 from agentd.shell.doors.admission import admission_of_environment
 from agentd.shell.health import BEAT_EVERY_S, Health
 from agentd.shell.json_log import Log, open_log

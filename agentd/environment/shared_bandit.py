@@ -26,8 +26,8 @@ from agentd.environment.lives_spent import NO_LIFE, LivesSpent
 from agentd.environment.run_round import RunRound
 from agentd.environment.run_terms import RunTerms
 from agentd.environment.seating import SeatChange, SeatEvent, Seating
-from agentd.run.arms import Arms, uniforms
-from agentd.run.regret import LEDGER_LIMIT_PULLS, NO_REWARD, NOT_PULLED, RegretLedger
+from agentd.runs.arms import Arms, uniforms
+from agentd.runs.regret import LEDGER_LIMIT_PULLS, NO_REWARD, NOT_PULLED, RegretLedger
 from agentd.wire.environment_messages import (
     Hello,
     Noted,

@@ -27,10 +27,10 @@ from agentd.environment.seating import SeatEvent
 from agentd.environment.shared_bandit import Counted, Seat, SharedBandit
 from agentd.errors import AgentdError, ConfigurationError
 from agentd.files import OwnDirectory, replace_text
-from agentd.run import fault_log
-from agentd.run.directory import RunDirectory
-from agentd.run.status import FILE as STATUS
-from agentd.run.status import Status
+from agentd.runs import fault_log
+from agentd.runs.directory import RunDirectory
+from agentd.runs.status import FILE as STATUS
+from agentd.runs.status import Status
 from agentd.untrusted import read_json_in
 from agentd.wire.environment_messages import Report
 

@@ -23,7 +23,7 @@ from agentd.experiment.theory import Bound
 from agentd.experiment.trials import Lifetime, Series, Setup, Trials, Unit
 from agentd.plot.curves import Curve
 from agentd.plot.with_matplotlib import plot_regret, plot_sweep
-from agentd.run.spec import Network
+from agentd.runs.spec import Network
 
 ARMS = 5
 """K in all of the paper's experiments."""

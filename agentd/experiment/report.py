@@ -19,9 +19,9 @@ from agentd.experiment.result_cache import Floats
 from agentd.experiment.theory import Bound
 from agentd.experiment.trials import Trials
 from agentd.files import replace_text
-from agentd.run.spec import DELTA
-from agentd.run.summary import NOT_PRIVATE
-from agentd.run.versions import versions
+from agentd.runs.spec import DELTA
+from agentd.runs.summary import NOT_PRIVATE
+from agentd.runs.versions import versions
 
 POINTS_LIMIT = 500
 """Rounds per series in the CSV; both ends are kept."""

@@ -21,11 +21,11 @@ from agentd.core.chance import Purpose, stream
 from agentd.core.lies import Attack
 from agentd.core.policy import PolicySettings
 from agentd.experiment.result_cache import Floats, UnitResult
-from agentd.run.arms import Arms
-from agentd.run.regret import group_regret, regret_curve
-from agentd.run.spec import Network, Outcome, RunSpec, draw_liars
-from agentd.simulate.engine import run_vector
-from agentd.simulate.traffic import count_bytes
+from agentd.runs.arms import Arms
+from agentd.runs.regret import group_regret, regret_curve
+from agentd.runs.spec import Network, Outcome, RunSpec, draw_liars
+from agentd.simulation.engine import run_vector
+from agentd.simulation.traffic import count_bytes
 
 SIDE_BY_SIDE = 4
 """Runs that the vectorised engine carries at once; measured: about the fastest per core for 200 agents."""

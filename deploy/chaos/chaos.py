@@ -19,9 +19,9 @@ from typing import Any
 
 from agentd.errors import ConfigurationError, SettingsError
 from agentd.files import FILE, PUBLIC, replace_text
-from agentd.run import fault_log
-from agentd.run.fault_log import Fault
-from agentd.run.status import read_status
+from agentd.runs import fault_log
+from agentd.runs.fault_log import Fault
+from agentd.runs.status import read_status
 from agentd.shell.link_faults import MAX_CUTS, MAX_DELAY_MS, LinkFaults, Side, agents_text, read_faults, sides_text
 from deploy.plan.names import agent_name
 from deploy.plan.plan import LINK_FAULTS

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentd.run.scenario import Scenario
+from agentd.runs.scenario import Scenario
 from deploy.containers import containers
 from deploy.containers.compose_document import ContainerOptions, compose_document
 from deploy.containers.container_runtime import ContainerRuntime, environment_for_containers

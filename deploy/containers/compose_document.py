@@ -21,7 +21,7 @@ from ipaddress import IPv4Address, IPv4Network, summarize_address_range
 from typing import Any
 
 from agentd.errors import ConfigurationError
-from agentd.run.status import APART
+from agentd.runs.status import APART
 from agentd.settings import AgentSettings
 from deploy.plan.arguments import agent_arguments, environment_arguments
 from deploy.plan.environment import EnvironmentPlan

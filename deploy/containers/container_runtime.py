@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from agentd.errors import ConfigurationError, SettingsError
-from agentd.run.directory import RunDirectory
-from agentd.run.scenario import Scenario
+from agentd.runs.directory import RunDirectory
+from agentd.runs.scenario import Scenario
 from agentd.settings import Pace
 from deploy.containers import containers, lent_directories
 from deploy.containers.compose_document import LABEL_PROJECT, RUN_DIR, ContainerOptions, ContainerPlaces, subnet_for

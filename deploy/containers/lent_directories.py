@@ -29,8 +29,8 @@ from agentd.environment.seat_journal import NAME as SEATS
 from agentd.environment.store import OPERATOR, REPORTS, TERMS
 from agentd.errors import ConfigurationError
 from agentd.files import DIRECTORY, FILE
-from agentd.run.status import APART
-from agentd.run.status import FILE as STATUS
+from agentd.runs.status import APART
+from agentd.runs.status import FILE as STATUS
 from agentd.untrusted import LONGEST_JSON, open_in, read_in
 from deploy.plan.names import ENVIRONMENT_LOG
 from deploy.plan.plan import LINK_FAULTS, SEAT_HASHES, Plan, log_name, own_log_name, seat_name, state_name

@@ -10,7 +10,7 @@ from typing import Any
 
 from agentd.errors import ConfigurationError
 from agentd.files import replace_text
-from agentd.run.scenario import Scenario
+from agentd.runs.scenario import Scenario
 from deploy.containers import containers
 from deploy.containers.compose_document import RESTARTS, ContainerOptions
 from deploy.containers.container_runtime import ContainerRuntime, environment_for_containers

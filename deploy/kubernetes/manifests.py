@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agentd.run.scenario import Scenario
+from agentd.runs.scenario import Scenario
 from agentd.settings import AgentSettings
 from agentd.terms_file import terms_text
 from deploy.kubernetes.cluster import NO_STORAGE, Cluster

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from agentd.core.policy.knobs import flag_of
-from agentd.run.scenario import Scenario
+from agentd.runs.scenario import Scenario
 from agentd.settings import AgentSettings, as_typed, ordered
 
 

@@ -58,7 +58,7 @@ def agent_target(settings: AgentSettings) -> int:
 def environment_target(environment: EnvironmentPlan, ready: Connection) -> int:
     """Serve the bandit until every agent is done."""
     from agentd.environment.service import EnvironmentSettings, run_environment
-    from agentd.run.arms import Arms
+    from agentd.runs.arms import Arms
     from agentd.terms_file import terms_from_json
 
     settings = EnvironmentSettings(

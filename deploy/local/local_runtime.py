@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from agentd.errors import ConfigurationError, SettingsError
-from agentd.run.directory import RunDirectory
-from agentd.run.scenario import Scenario
+from agentd.runs.directory import RunDirectory
+from agentd.runs.scenario import Scenario
 from deploy.local import preflight, socket_directory
 from deploy.local.children import Target, agent_target
 from deploy.local.local_control import LocalControl, running_in

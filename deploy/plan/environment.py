@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the processes that read these values back need none of it
     from agentd.core.terms import Terms
-    from agentd.run.scenario import Scenario
+    from agentd.runs.scenario import Scenario
     from deploy.plan.plan import Plan
 
 _MICROSECONDS = 1_000_000
@@ -54,7 +54,7 @@ def plan_environment(scenario: Scenario, plan: Plan, run_dir: str) -> Environmen
 def draft_terms(scenario: Scenario, plan: Plan) -> Terms:
     """What the agents of a plan agree on, but for the run's id, when it began and, unless it is seeded, its beacon."""
     from agentd.core.terms import BEACON_BYTES, Clock
-    from agentd.run.agreed_terms import beacon_of_seed, terms_of
+    from agentd.runs.agreed_terms import beacon_of_seed, terms_of
 
     clock = Clock[plan.agents[0].clock.upper()]
     seed = scenario.settings.seed

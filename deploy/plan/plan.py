@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from agentd.core.policy import ALGORITHMS
 from agentd.core.policy.knobs import values_of
 from agentd.errors import SettingsError
-from agentd.run.scenario import Scenario
+from agentd.runs.scenario import Scenario
 from agentd.settings import AgentSettings, Pace, RunKnobs, Spending
 
 HOST = "127.0.0.1"

@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from agentd.errors import ConfigurationError, SettingsError
-from agentd.run.scenario import Scenario
+from agentd.runs.scenario import Scenario
 from agentd.settings import AgentSettings, TestbedSettings
 from agentd.untrusted import decode_json
 from deploy.plan.plan import LINK_FAULTS, Places, Plan, seat_name, state_name

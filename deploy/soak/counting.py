@@ -9,7 +9,7 @@ import numpy as np
 from agentd.environment.pull_journal import PullJournal, Records
 from agentd.environment.store import read_terms
 from agentd.errors import AgentdError, StateUnusable
-from agentd.run.regret import NOT_PULLED
+from agentd.runs.regret import NOT_PULLED
 from agentd.shell.state.reader import read_state
 from deploy.plan.plan import state_name
 from deploy.testbed.outcome import PULLS

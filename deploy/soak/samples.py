@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentd.run.status import read_status
+from agentd.runs.status import read_status
 from deploy.plan.names import ENVIRONMENT, agent_name
 from deploy.testbed.control import ask
 

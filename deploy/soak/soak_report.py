@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from agentd.plot.curves import Curve
-from agentd.run.directory import RunDirectory
-from agentd.run.regret import NOT_PULLED, regret_curve
-from agentd.run.scenario import Scenario
-from agentd.simulate.engine import has_twin, run_vector
+from agentd.runs.directory import RunDirectory
+from agentd.runs.regret import NOT_PULLED, regret_curve
+from agentd.runs.scenario import Scenario
+from agentd.simulation.engine import has_twin, run_vector
 from deploy.soak.counting import miscounted
 from deploy.soak.driver import Record
 from deploy.soak.findings import Finding, judge

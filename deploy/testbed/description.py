@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agentd.run.blamed import Neighbours, blamed_lines
-from agentd.run.status import Status, read_status
+from agentd.runs.blamed import Neighbours, blamed_lines
+from agentd.runs.status import Status, read_status
 from agentd.untrusted import printable, read_in, read_json_in, require_few
 from deploy.plan.names import agent_name
 from deploy.testbed.display import clock

@@ -13,10 +13,10 @@ from typing import Any
 
 from agentd.core.message import TOKEN_BYTES
 from agentd.files import DIRECTORY, open_own, replace_text
-from agentd.run.directory import RunDirectory
-from agentd.run.scenario import Scenario
-from agentd.run.seats import seat_hash, write_seats
-from agentd.run.summary import manifest
+from agentd.runs.directory import RunDirectory
+from agentd.runs.scenario import Scenario
+from agentd.runs.seats import seat_hash, write_seats
+from agentd.runs.summary import manifest
 from deploy.plan.names import SUPERVISOR_LOG
 from deploy.plan.plan import LINK_FAULTS, RUN_BYTES, SEAT_HASHES, Plan, seat_name
 from deploy.testbed import registry

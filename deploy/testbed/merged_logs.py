@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from agentd.errors import SettingsError
-from agentd.run.directory import finite
-from agentd.run.status import APART
+from agentd.runs.directory import finite
+from agentd.runs.status import APART
 from agentd.untrusted import decode_json, open_in, printable
 from deploy.plan.names import ENVIRONMENT, ENVIRONMENT_LOG
 from deploy.plan.plan import log_name, own_log_name

@@ -19,13 +19,13 @@ from agentd.environment.lives_spent import LivesSpent
 from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import REPORTS, Store, read_terms
 from agentd.errors import AgentdError, StateUnusable
-from agentd.run import blamed
-from agentd.run.directory import RunDirectory
-from agentd.run.fault_log import read_events, read_faults
-from agentd.run.regret import NO_REWARD, NOT_PULLED
-from agentd.run.scenario import Scenario
-from agentd.run.spec import Outcome, scheduled_at_delta
-from agentd.run.summary import summarise
+from agentd.runs import blamed
+from agentd.runs.directory import RunDirectory
+from agentd.runs.fault_log import read_events, read_faults
+from agentd.runs.regret import NO_REWARD, NOT_PULLED
+from agentd.runs.scenario import Scenario
+from agentd.runs.spec import Outcome, scheduled_at_delta
+from agentd.runs.summary import summarise
 from agentd.untrusted import read_json_in
 from agentd.wire.environment_messages import MICRO, Report
 from agentd.wire.terms_digest import digest

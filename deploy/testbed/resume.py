@@ -17,11 +17,11 @@ from agentd.environment.run_terms import RunTerms
 from agentd.environment.store import REPORTS, TERMS
 from agentd.errors import AgentdError, ConfigurationError
 from agentd.files import OwnDirectory
-from agentd.run import fault_log
-from agentd.run.directory import RunDirectory
-from agentd.run.scenario import Scenario, decided
-from agentd.run.status import FILE as STATUS
-from agentd.run.status import read_status
+from agentd.runs import fault_log
+from agentd.runs.directory import RunDirectory
+from agentd.runs.scenario import Scenario, decided
+from agentd.runs.status import FILE as STATUS
+from agentd.runs.status import read_status
 from agentd.untrusted import decode_json
 from deploy.plan.plan import Plan
 from deploy.plan.written_plan import read_manifest, read_plan

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agentd.errors import ConfigurationError, SettingsError
-from agentd.run.directory import RunDirectory
-from agentd.run.scenario import Scenario
+from agentd.runs.directory import RunDirectory
+from agentd.runs.scenario import Scenario
 from agentd.settings import Pace
 from deploy.plan.environment import EnvironmentPlan, plan_environment
 from deploy.plan.plan import Keep, Plan

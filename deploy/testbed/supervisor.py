@@ -18,8 +18,8 @@ from typing import Any, Protocol
 
 from agentd.errors import AgentdError
 from agentd.files import append_text
-from agentd.run import fault_log
-from agentd.run.status import Status, read_status
+from agentd.runs import fault_log
+from agentd.runs.status import Status, read_status
 from agentd.untrusted import printable
 from deploy.plan.environment import EnvironmentPlan
 from deploy.plan.names import ENVIRONMENT, SUPERVISOR_LOG, agent_name, agent_of

@@ -24,7 +24,7 @@ from agentd.core.policy import Intent
 from agentd.core.policy.base import Noiseless, Silent
 from agentd.core.privacy.release import restored
 from agentd.core.terms import Terms
-from agentd.simulate.network import InMemoryNetwork
+from agentd.simulation.network import InMemoryNetwork
 
 HONEST = 6
 LIAR = HONEST

@@ -21,7 +21,7 @@ from agentd.environment.service import EnvironmentSettings, settle
 from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import Store
 from agentd.errors import SettingsError
-from agentd.run.arms import Arms
+from agentd.runs.arms import Arms
 from agentd.wire.environment_messages import MAX_COUNT, Report
 
 NOTHING = dict.fromkeys(("arms", "random_arms", "arm_range", "reward", "bounds", "seed", "agents", "rounds", "run_dir"))

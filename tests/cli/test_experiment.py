@@ -23,11 +23,11 @@ from agentd.core.policy import ALGORITHMS
 from agentd.experiment import fig2, figures
 from agentd.experiment import report as figure_report
 from agentd.experiment.parallel import Done, Task, carry_out
-from agentd.run.regret import group_regret
-from agentd.run.scenario import make_scenario
-from agentd.run.spec import DELTA
+from agentd.runs.regret import group_regret
+from agentd.runs.scenario import make_scenario
+from agentd.runs.spec import DELTA
 from agentd.settings import TestbedSettings
-from agentd.simulate.network import run_agents
+from agentd.simulation.network import run_agents
 
 SMALL = ("--agents", "12", "--edge-probability", "0.4", "--rounds", "40", "--trials", "3")
 

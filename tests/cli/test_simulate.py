@@ -13,7 +13,7 @@ import pytest
 
 from agentd.cli import main
 from agentd.core.policy import ALGORITHMS
-from agentd.run.regret import group_regret
+from agentd.runs.regret import group_regret
 from topology.graph_files import read
 
 SMALL = ["--agents", "5", "--edge-probability", "0.6", "--rounds", "30", "--random-arms", "3"]

@@ -20,7 +20,7 @@ from agentd.core.privacy.laplace import ExactLaplace, Noise, SeededLaplace
 from agentd.core.privacy.ledger import Ledger, Release
 from agentd.core.privacy.release import DrawnNoise, release_of
 from agentd.core.terms import Terms
-from agentd.simulate.network import InMemoryNetwork
+from agentd.simulation.network import InMemoryNetwork
 
 NOISED = [name for name, algorithm in ALGORITHMS.items() if algorithm.noised]
 ARMS = 2

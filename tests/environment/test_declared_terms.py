@@ -14,7 +14,7 @@ from agentd.core.terms import Clock, PolicyTerms, Terms
 from agentd.environment.run_terms import RunTerms, declared
 from agentd.environment.service import EnvironmentSettings, settle
 from agentd.errors import ConfigurationError, SettingsError
-from agentd.run.arms import Arms
+from agentd.runs.arms import Arms
 from agentd.terms_file import terms_to_json, write_terms_file
 
 ARMS = Arms.fixed((0.9, 0.5))

@@ -15,7 +15,7 @@ from agentd.environment.run_terms import RunTerms, declared
 from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import Store
 from agentd.errors import ConfigurationError
-from agentd.run.arms import Arms
+from agentd.runs.arms import Arms
 from agentd.wire.environment_messages import MAX_COUNT
 
 RUN = b"12345678"

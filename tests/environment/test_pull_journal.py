@@ -18,7 +18,7 @@ from agentd.environment.pull_journal import NAME, PullJournal, replay
 from agentd.environment.run_terms import RunTerms, declared
 from agentd.environment.shared_bandit import Counted, SharedBandit
 from agentd.errors import AgentdError, ConfigurationError
-from agentd.run.arms import Arms, uniforms
+from agentd.runs.arms import Arms, uniforms
 from agentd.wire.environment_messages import Reward
 
 RUN = bytes.fromhex("00112233445566ff")

@@ -15,7 +15,7 @@ from agentd.core.terms import Clock
 from agentd.environment.run_round import LOOK_EVERY_S, SEEN_WITHIN_S, RunRound, round_of
 from agentd.environment.run_terms import RunTerms, declared
 from agentd.environment.shared_bandit import SharedBandit
-from agentd.run.arms import Arms
+from agentd.runs.arms import Arms
 from agentd.wire.environment_messages import Noted, Reward, Welcome
 
 rounds = st.integers(0, 2000)

@@ -14,7 +14,7 @@ import pytest
 from agentd.environment.seat_journal import NAME, SeatJournal
 from agentd.environment.seating import SeatChange, SeatEvent, Seating
 from agentd.errors import AgentdError, ConfigurationError
-from agentd.run.seats import seat_hash
+from agentd.runs.seats import seat_hash
 
 RUN = bytes.fromhex("00112233445566ff")
 MINE, OTHER = b"m" * 16, b"o" * 16

@@ -35,7 +35,7 @@ from agentd.environment.router import Router
 from agentd.environment.service import EnvironmentSettings, open_bandit, settle
 from agentd.environment.store import Store, read_terms, replace_file
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
-from agentd.run.arms import Arms
+from agentd.runs.arms import Arms
 from agentd.wire.codec import encode_environment
 from agentd.wire.environment_messages import (
     MAX_COUNT,

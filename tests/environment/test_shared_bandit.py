@@ -20,8 +20,8 @@ from agentd.environment.lives_spent import NO_LIFE
 from agentd.environment.run_terms import RunTerms, declared
 from agentd.environment.shared_bandit import GATE_S, Dealer, SharedBandit
 from agentd.errors import PeerError
-from agentd.run.arms import Arms, uniforms
-from agentd.run.regret import NO_REWARD, NOT_PULLED, group_regret
+from agentd.runs.arms import Arms, uniforms
+from agentd.runs.regret import NO_REWARD, NOT_PULLED, group_regret
 from agentd.wire.codec import decode_environment, encode_environment
 from agentd.wire.environment_messages import (
     Hello,

@@ -23,8 +23,8 @@ from agentd.experiment.figures import FIGURES, Axis, BoundLine, Figure, Knobs, f
 from agentd.experiment.parallel import carry_out
 from agentd.experiment.result_cache import ResultCache, UnitResult
 from agentd.experiment.trials import SIDE_BY_SIDE, Lifetime, Series, Setup, Trials, Unit, measure, measure_unit
-from agentd.run.spec import Network
-from agentd.simulate.engine import run_vector
+from agentd.runs.spec import Network
+from agentd.simulation.engine import run_vector
 from topology.generate import complete, line, ring
 from topology.measure import distances
 

@@ -26,7 +26,7 @@ from env_clients import (
 from evidence import until
 from loopback import free_address
 
-from agentd.run.arms import Arms, uniforms
+from agentd.runs.arms import Arms, uniforms
 from agentd.wire.codec import decode_environment, encode_environment
 from agentd.wire.environment_messages import Noted, Ping, Pong, Refused, Reward, Welcome
 

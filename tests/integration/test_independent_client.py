@@ -17,7 +17,7 @@ from agentd.core.grid import UNIT
 from agentd.core.message import Message
 from agentd.core.policy import PolicySettings, make_policy
 from agentd.core.terms import Terms
-from agentd.run.arms import Arms
+from agentd.runs.arms import Arms
 
 CLIENT = Path(__file__).parent / "independent_client.py"
 ROUNDS = 200

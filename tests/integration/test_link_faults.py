@@ -21,12 +21,12 @@ from loopback_fixtures import Addresses, Context, MakeLink, MakePeer
 from small_runs import line, sample, samples, sparse, spec
 from structlog.typing import FilteringBoundLogger
 
-from agentd.run.spec import RunSpec
+from agentd.runs.spec import RunSpec
 from agentd.shell.doors.door import Door
 from agentd.shell.drive import Reporter, drive_lockstep
 from agentd.shell.link import Link
 from agentd.shell.transport import ZmqTransport
-from agentd.simulate.network import make_agent, run_agents
+from agentd.simulation.network import make_agent, run_agents
 from agentd.wire.frame import MAX_FRAME_BYTES
 from agentd.wire.topics import FRAME_TOPIC, LONGEST_TOPIC
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from env_clients import ask, dealers, hello, pull, report, serving
 from evidence import until
 
-from agentd.run.status import read_status
+from agentd.runs.status import read_status
 from agentd.wire.environment_messages import Noted, Reward, Welcome
 
 FLAGS = ("--arms", "0.9,0.5", "--agents", "5", "--rounds", "400", "--seed", "7")

@@ -19,7 +19,7 @@ from env_clients import PATIENCE_S, TOKEN, ask, dealers, hello, pull, receive, r
 from evidence import until
 from loopback import LONG_S, events, free_address
 
-from agentd.run.seats import seat_hash, write_seats
+from agentd.runs.seats import seat_hash, write_seats
 from agentd.shell.state.reader import read_state
 from agentd.wire.codec import decode_environment, encode_environment
 from agentd.wire.environment_messages import EnvironmentMessage, Noted, Refusal, Refused, Request, Reward, Welcome

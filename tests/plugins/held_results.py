@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentd.run.directory import RunDirectory
+from agentd.runs.directory import RunDirectory
 
 _write_pulls = RunDirectory.write_pulls
 

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from agentd.core.grid import UNIT
 from agentd.core.rewards import DISTRIBUTIONS
-from agentd.run.arms import Arms, uniforms
+from agentd.runs.arms import Arms, uniforms
 
 units = st.floats(0.0, 1.0, exclude_max=True)
 

@@ -15,8 +15,8 @@ from agentd.core.message import Batch
 from agentd.core.policy import PolicySettings, make_policy
 from agentd.core.terms import Terms
 from agentd.errors import PeerError
-from agentd.simulate.network import InMemoryNetwork
-from agentd.simulate.network_faults import Crash, Faults
+from agentd.simulation.network import InMemoryNetwork
+from agentd.simulation.network_faults import Crash, Faults
 from agentd.wire.codec import decode_frames, encode_frame
 from agentd.wire.expectation import Expectation, read_expected
 from agentd.wire.frame import Frame, together

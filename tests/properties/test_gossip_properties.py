@@ -13,8 +13,8 @@ from small_runs import GraphShape, Overheard, connected_graphs, hops, network, s
 from agentd.core.gossip import Gossip
 from agentd.core.message import Batch, Message
 from agentd.core.origins import Origins
-from agentd.simulate.network import InMemoryNetwork
-from agentd.simulate.network_faults import Faults
+from agentd.simulation.network import InMemoryNetwork
+from agentd.simulation.network_faults import Faults
 
 # A loaded machine is no fault of the code: no deadline per example.
 unhurried = settings(deadline=None, max_examples=100)

@@ -17,8 +17,8 @@ from agentd.core.agent import Agent
 from agentd.core.grid import UNIT
 from agentd.core.message import Batch
 from agentd.core.privacy.laplace import Noise
-from agentd.run.spec import RunSpec
-from agentd.simulate.network import InMemoryNetwork
+from agentd.runs.spec import RunSpec
+from agentd.simulation.network import InMemoryNetwork
 
 ROUNDS = 60
 GRAPHS = {"ring": ring(6), "star": network(6, [(0, other) for other in range(1, 6)])}

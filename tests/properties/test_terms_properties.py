@@ -17,9 +17,9 @@ from agentd.core.message import MAX_TRIAL, Batch, Message, batch_of
 from agentd.core.policy import ALGORITHMS
 from agentd.core.terms import Terms
 from agentd.core.trust.lives import Lives
-from agentd.run.spec import Outcome, RunSpec
-from agentd.simulate.network import InMemoryNetwork, make_agent
-from agentd.simulate.network_faults import NO_FAULTS, Crash, Faults, Partition
+from agentd.runs.spec import Outcome, RunSpec
+from agentd.simulation.network import InMemoryNetwork, make_agent
+from agentd.simulation.network_faults import NO_FAULTS, Crash, Faults, Partition
 
 BY_TERMS = {"origin", "kind", "lifetime", "incarnation", "future"}
 TELLING = [name for name, algorithm in ALGORITHMS.items() if algorithm.tells]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from small_runs import ring, spec
 
 from agentd.core.terms import Clock, PolicyTerms
-from agentd.run.agreed_terms import terms_of
+from agentd.runs.agreed_terms import terms_of
 
 
 def test_everybody_is_in_the_terms_with_what_it_does() -> None:

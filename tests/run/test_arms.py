@@ -13,7 +13,7 @@ import pytest
 from agentd.core.chance import Purpose, stream
 from agentd.core.grid import UNIT
 from agentd.core.rewards import DISTRIBUTIONS
-from agentd.run.arms import ARMS_LIMIT, TABLE_ARMS_LIMIT, Arms, uniforms
+from agentd.runs.arms import ARMS_LIMIT, TABLE_ARMS_LIMIT, Arms, uniforms
 
 MEANS = (0.0, 1e-7, 1e-4, 0.02, 0.3, 0.5, 0.77, 0.99, 1.0)
 DRAWS = 100_000

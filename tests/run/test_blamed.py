@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentd.core.trust.blame import Blame, Why
-from agentd.run.blamed import MOST_NAMED, MOST_SHOWN, blamed_by, blamed_lines
+from agentd.runs.blamed import MOST_NAMED, MOST_SHOWN, blamed_by, blamed_lines
 
 SLOW, FLOOD = Why.SLOW, Why.FLOOD
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from agentd.errors import ConfigurationError
-from agentd.run.directory import RunDirectory, finite
-from agentd.run.regret import NOT_PULLED, regret_curve
+from agentd.runs.directory import RunDirectory, finite
+from agentd.runs.regret import NOT_PULLED, regret_curve
 
 ARM = np.array([[0, 1, 1], [1, 0, NOT_PULLED]], dtype=np.uint16)
 REWARD = np.array([[0, 5, 9], [7, 0, -1]], dtype=np.int32)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentd.run.fault_log import FILE, Fault, append, read_events, read_faults
+from agentd.runs.fault_log import FILE, Fault, append, read_events, read_faults
 
 
 def test_what_is_written_down_is_read_again_as_a_fault_and_as_an_event(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ import pytest
 from agentd.core.bodies import SEALED
 from agentd.core.policy import ALGORITHMS, Algorithm, register_policy
 from agentd.core.policy.sealed import Sealed
-from agentd.run.scenario import Scenario, make_scenario
-from agentd.run.spec import Outcome
-from agentd.run.summary import banner, manifest, summarise, table
+from agentd.runs.scenario import Scenario, make_scenario
+from agentd.runs.spec import Outcome
+from agentd.runs.summary import banner, manifest, summarise, table
 from agentd.settings import TestbedSettings
-from agentd.simulate.network import InMemoryNetwork
-from agentd.simulate.network_faults import Crash, Faults
+from agentd.simulation.network import InMemoryNetwork
+from agentd.simulation.network_faults import Crash, Faults
 
 REPRODUCIBLE = "reproducible, not private"
 LEAKS = "the noised sums, given the sequence of pulls, which itself leaks"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentd.core.policy import ALGORITHMS, Algorithm
-from agentd.run.proofs import ENOUGH_WORLDS, has_passed, record_pass
+from agentd.runs.proofs import ENOUGH_WORLDS, has_passed, record_pass
 
 MODULE = """
 from agentd.core.bodies import SEALED

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agentd.run import regret
-from agentd.run.regret import NO_REWARD, NOT_PULLED, RegretLedger, group_regret, regret_curve
+from agentd.runs import regret
+from agentd.runs.regret import NO_REWARD, NOT_PULLED, RegretLedger, group_regret, regret_curve
 
 MEANS = (0.9, 0.5, 0.2)
 

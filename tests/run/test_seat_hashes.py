@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentd.errors import ConfigurationError
-from agentd.run.seats import read_seats, seat_hash, write_seats
+from agentd.runs.seats import read_seats, seat_hash, write_seats
 
 RUN, TOKEN = bytes(range(8)), bytes(range(16))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentd.run.status import FILE, AgentStatus, Status, read_status
+from agentd.runs.status import FILE, AgentStatus, Status, read_status
 
 STATUS = Status(
     run="ab",

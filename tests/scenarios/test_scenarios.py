@@ -22,11 +22,11 @@ from small_runs import Overheard, network, spec
 from agentd.core.agent import Agent
 from agentd.core.policy.byzantine_ucb import ByzantineUcb
 from agentd.core.policy.sealed import Sealed
-from agentd.run.regret import group_regret
-from agentd.run.spec import RunSpec
-from agentd.simulate import network as in_memory
-from agentd.simulate.network import InMemoryNetwork
-from agentd.simulate.network_faults import Crash, Faults, Partition
+from agentd.runs.regret import group_regret
+from agentd.runs.spec import RunSpec
+from agentd.simulation import network as in_memory
+from agentd.simulation.network import InMemoryNetwork
+from agentd.simulation.network_faults import Crash, Faults, Partition
 
 HERE = Path(__file__).parent
 LINE = "----\n"

@@ -20,13 +20,13 @@ import numpy as np
 
 from agentd.core.chance import Purpose, stream
 from agentd.core.policy import PolicySettings
-from agentd.run.arms import Arms
-from agentd.run.regret import group_regret
-from agentd.run.scenario import network_of
-from agentd.run.spec import NOT_PULLED, Outcome, RunSpec
-from agentd.simulate.engine import run_vector
-from agentd.simulate.network import InMemoryNetwork
-from agentd.simulate.network_faults import Crash, Faults, Partition
+from agentd.runs.arms import Arms
+from agentd.runs.regret import group_regret
+from agentd.runs.scenario import network_of
+from agentd.runs.spec import NOT_PULLED, Outcome, RunSpec
+from agentd.simulation.engine import run_vector
+from agentd.simulation.network import InMemoryNetwork
+from agentd.simulation.network_faults import Crash, Faults, Partition
 from topology.generate import erdos_renyi
 
 ARMS, EPSILON = 5, 1.0

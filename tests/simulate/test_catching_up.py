@@ -8,8 +8,8 @@ from small_runs import sparse, spec
 
 from agentd.core.gossip import WINDOW
 from agentd.core.policy.sealed import Sealed
-from agentd.simulate.network import InMemoryNetwork
-from agentd.simulate.network_faults import NO_FAULTS, Crash, Faults, Partition
+from agentd.simulation.network import InMemoryNetwork
+from agentd.simulation.network_faults import NO_FAULTS, Crash, Faults, Partition
 
 AGENTS, GAMMA, REFRESH = 12, 4, 100
 CUT = Partition(frozenset(range(AGENTS // 2)), 10, 10 + WINDOW + 72)

@@ -9,8 +9,8 @@ import pytest
 
 from agentd.core.chance import Purpose, stream
 from agentd.core.privacy.laplace import SeededLaplace
-from agentd.run.arms import uniforms
-from agentd.simulate.draws import UniformsPerTrial, UnitNoise
+from agentd.runs.arms import uniforms
+from agentd.simulation.draws import UniformsPerTrial, UnitNoise
 
 KEYS = [(7, 0), (7, 3), (8, 0)]
 PAST_TWO_BLOCKS = 1030

@@ -12,9 +12,9 @@ from small_runs import assert_engines_agree, complete, line, network, ring, spar
 from agentd.core.policy import ALGORITHMS
 from agentd.core.privacy.series import ReleaseSeries
 from agentd.errors import SettingsError
-from agentd.run.spec import Network, RunSpec
-from agentd.simulate import vector_policies
-from agentd.simulate.engine import refuse_what_needs_agents, run_vector
+from agentd.runs.spec import Network, RunSpec
+from agentd.simulation import vector_policies
+from agentd.simulation.engine import refuse_what_needs_agents, run_vector
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

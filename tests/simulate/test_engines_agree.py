@@ -10,8 +10,8 @@ import pytest
 from small_runs import assert_engines_agree, ring, spec
 
 from agentd.core.policy import ALGORITHMS, RULES
-from agentd.run.scenario import make_scenario
-from agentd.run.spec import RunSpec
+from agentd.runs.scenario import make_scenario
+from agentd.runs.spec import RunSpec
 from agentd.settings import TestbedSettings
 
 SEEDS = range(10)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agentd.core.chance import Purpose, stream
-from agentd.simulate.memory_transport import MemoryTransport
-from agentd.simulate.network_faults import NO_FAULTS, Faults, Partition
+from agentd.simulation.memory_transport import MemoryTransport
+from agentd.simulation.network_faults import NO_FAULTS, Faults, Partition
 from agentd.wire.frame import Frame
 
 

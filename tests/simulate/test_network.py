@@ -10,9 +10,9 @@ from small_runs import Overheard, complete, line, network, spec
 
 from agentd.core.privacy.ledger import Ledger, Release
 from agentd.core.privacy.series import scale_steps
-from agentd.run.spec import DELTA, NOT_PULLED, Network, Outcome, RunSpec, draw_liars
-from agentd.simulate.network import InMemoryNetwork, make_agent, run_agents
-from agentd.simulate.network_faults import NO_FAULTS, Crash, Faults, Partition
+from agentd.runs.spec import DELTA, NOT_PULLED, Network, Outcome, RunSpec, draw_liars
+from agentd.simulation.network import InMemoryNetwork, make_agent, run_agents
+from agentd.simulation.network_faults import NO_FAULTS, Crash, Faults, Partition
 
 
 def crashing(run: RunSpec, *crashes: Crash) -> tuple[InMemoryNetwork, Outcome]:

@@ -8,11 +8,11 @@ from small_runs import complete, line, ring, sparse, spec
 from agentd.core.gossip import WINDOW
 from agentd.core.message import by_kind
 from agentd.core.trust.quota import Allowance, Quota
-from agentd.run.agreed_terms import terms_of
-from agentd.run.spec import Network, RunSpec
-from agentd.simulate.memory_transport import InFlight
-from agentd.simulate.network import InMemoryNetwork, make_agent
-from agentd.simulate.network_faults import NO_FAULTS, Crash, Faults, Partition
+from agentd.runs.agreed_terms import terms_of
+from agentd.runs.spec import Network, RunSpec
+from agentd.simulation.memory_transport import InFlight
+from agentd.simulation.network import InMemoryNetwork, make_agent
+from agentd.simulation.network_faults import NO_FAULTS, Crash, Faults, Partition
 
 ROUNDS = 100
 ROUGH = Faults(

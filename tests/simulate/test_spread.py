@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from small_runs import complete, line, network, ring, sparse, spec
 
 from agentd.core.message import MAX_LIFETIME
-from agentd.run.spec import Network, RunSpec
-from agentd.simulate.spread import EXACT, Packing, Spread
+from agentd.runs.spec import Network, RunSpec
+from agentd.simulation.spread import EXACT, Packing, Spread
 
 
 @given(st.integers(1, 1 << 40), st.integers(1, 1000), st.data())

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from small_runs import complete, line, network, ring, sparse, spec
 
-from agentd.run.spec import Network
-from agentd.simulate.network import InMemoryNetwork
-from agentd.simulate.traffic import count_messages, messages_per_frame
+from agentd.runs.spec import Network
+from agentd.simulation.network import InMemoryNetwork
+from agentd.simulation.traffic import count_messages, messages_per_frame
 
 GRAPHS = {
     "line": line(5),

@@ -16,10 +16,10 @@ from evidence import until
 
 from agentd.cli import cli
 from agentd.errors import SettingsError
-from agentd.sweep.combinations import grid
-from agentd.sweep.measuring import COLUMNS, measure
-from agentd.sweep.rows_on_disk import RowStore
-from agentd.sweep.sweeping import Sweep, carry_out_sweep
+from agentd.sweeps.combinations import grid
+from agentd.sweeps.measuring import COLUMNS, measure
+from agentd.sweeps.rows_on_disk import RowStore
+from agentd.sweeps.sweeping import Sweep, carry_out_sweep
 
 SMALL = ("--agents", "4,6", "--edge-probability", "0.8", "--rounds", "30", "--gamma", "1,full", "--repetitions", "3")
 CELLS = ("--algorithm", "sealed,coop-thompson,ucb1")

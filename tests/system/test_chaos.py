@@ -16,7 +16,7 @@ from evidence import until
 from running_testbeds import agentd, agentd_json, read_json
 
 from agentd.cli import cli
-from agentd.run.status import read_status
+from agentd.runs.status import read_status
 from deploy.plan.plan import log_name, own_log_name
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]

@@ -19,8 +19,8 @@ from evidence import until
 from running_testbeds import CONTRACT, PATIENCE_S, PATIENT, agentd, agentd_json, read_json, start
 
 from agentd.core.message import TOKEN_BYTES
-from agentd.run.scenario import make_scenario
-from agentd.run.status import APART, read_status
+from agentd.runs.scenario import make_scenario
+from agentd.runs.status import APART, read_status
 from agentd.settings import TestbedSettings
 from deploy.containers import containers
 from deploy.containers.compose import COMPOSE

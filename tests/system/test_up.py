@@ -16,7 +16,7 @@ import pytest
 from evidence import until
 from running_testbeds import CONTRACT, PATIENCE_S, PATIENT, agentd, agentd_json, nothing_runs, pids_of, read_json, start
 
-from agentd.run.scenario import make_scenario
+from agentd.runs.scenario import make_scenario
 from agentd.settings import Pace, TestbedSettings
 from deploy.local import ports
 from deploy.local.local_runtime import LOCAL

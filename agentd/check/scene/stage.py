@@ -23,9 +23,9 @@ from agentd.check.scene.witness import Violation, Witness
 from agentd.check.world import Fault, World
 from agentd.core.terms import BEACON_BYTES, RUN_BYTES, Clock, Terms
 from agentd.environment.run_terms import RunTerms
-from agentd.run.agreed_terms import policy_terms
-from agentd.run.arms import Arms
-from agentd.run.seats import seat_hash
+from agentd.runs.agreed_terms import policy_terms
+from agentd.runs.arms import Arms
+from agentd.runs.seats import seat_hash
 
 LOOK_EVERY_S = 0.5
 """How often the witness looks at everybody, beside all that it is told."""

@@ -29,10 +29,10 @@ from agentd.experiment.parallel import carry_out, load_joblib
 from agentd.experiment.result_cache import ResultCache, UnitResult
 from agentd.experiment.trials import Setup, Trials, Unit, measure_unit
 from agentd.files import require_own
-from agentd.run.directory import RunDirectory, finite
-from agentd.run.scenario import network_of
-from agentd.run.spec import Network
-from agentd.run.summary import NOT_PRIVATE
+from agentd.runs.directory import RunDirectory, finite
+from agentd.runs.scenario import network_of
+from agentd.runs.spec import Network
+from agentd.runs.summary import NOT_PRIVATE
 from agentd.settings import TestbedSettings
 
 DEFAULT_SEED = 2020

@@ -11,13 +11,13 @@ from click.core import ParameterSource
 
 from agentd.cli.options import FROM_ENVIRONMENT, testbed_options, testbed_settings
 from agentd.errors import SettingsError
-from agentd.run.directory import RunDirectory, finite
-from agentd.run.scenario import Scenario, make_scenario
-from agentd.run.spec import Outcome
-from agentd.run.summary import banner, manifest, summarise, table
-from agentd.simulate.engine import has_twin, refuse_what_needs_agents, run_vector
-from agentd.simulate.network import run_agents
-from agentd.simulate.traffic import count_bytes
+from agentd.runs.directory import RunDirectory, finite
+from agentd.runs.scenario import Scenario, make_scenario
+from agentd.runs.spec import Outcome
+from agentd.runs.summary import banner, manifest, summarise, table
+from agentd.simulation.engine import has_twin, refuse_what_needs_agents, run_vector
+from agentd.simulation.network import run_agents
+from agentd.simulation.traffic import count_bytes
 
 
 @click.command(context_settings=FROM_ENVIRONMENT)

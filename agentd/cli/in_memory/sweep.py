@@ -17,13 +17,13 @@ from agentd.cli.progress import progress
 from agentd.core.chance import SEED_LIMIT
 from agentd.core.policy.knobs import about, flag_of
 from agentd.errors import SettingsError
-from agentd.run.directory import finite
+from agentd.runs.directory import finite
 from agentd.settings import TestbedSettings, ordered
-from agentd.sweep.combinations import grid
-from agentd.sweep.measuring import COLUMNS, Row, uses_core_agents
-from agentd.sweep.rows_on_disk import RowStore, write_table
-from agentd.sweep.sweep_picture import draw_sweep
-from agentd.sweep.sweeping import Sweep, carry_out_sweep, how_many_left
+from agentd.sweeps.combinations import grid
+from agentd.sweeps.measuring import COLUMNS, Row, uses_core_agents
+from agentd.sweeps.rows_on_disk import RowStore, write_table
+from agentd.sweeps.sweep_picture import draw_sweep
+from agentd.sweeps.sweeping import Sweep, carry_out_sweep, how_many_left
 
 REPETITIONS, SEED, OUT = 10, 2020, "sweep"
 INTERRUPTED = 130

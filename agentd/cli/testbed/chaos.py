@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
-from agentd.run import fault_log
-from agentd.run.directory import finite
+from agentd.runs import fault_log
+from agentd.runs.directory import finite
 from agentd.shell.link_faults import Side, parse_agents, parse_sides
 from agentd.untrusted import printable
 from deploy.chaos.chaos import Chaos

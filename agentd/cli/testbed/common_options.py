@@ -11,7 +11,7 @@ from agentd.cli.options import group_options, in_order
 from agentd.core.policy import ALGORITHMS
 from agentd.core.policy.knobs import values_of
 from agentd.errors import SettingsError
-from agentd.run.scenario import Scenario
+from agentd.runs.scenario import Scenario
 from agentd.settings import Pace, Spending, budget_fault
 from deploy.plan.plan import Keep
 

@@ -10,9 +10,9 @@ import click
 from agentd.cli.options import FROM_ENVIRONMENT, taken, testbed_options, testbed_settings
 from agentd.cli.testbed.common_options import keep_of, keep_options, plan_options
 from agentd.errors import SettingsError
-from agentd.run.scenario import make_scenario
-from agentd.run.status import APART
-from agentd.run.summary import banner
+from agentd.runs.scenario import make_scenario
+from agentd.runs.status import APART
+from agentd.runs.summary import banner
 from agentd.settings import Pace, Spending
 from deploy.containers.compose_document import ContainerOptions, compose_document, subnet_for
 from deploy.containers.container_runtime import (

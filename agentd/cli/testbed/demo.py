@@ -17,10 +17,10 @@ from agentd.errors import AgentdError, SettingsError
 from agentd.plot.curves import Curve
 from agentd.plot.plain_svg import plain_svg
 from agentd.plot.with_matplotlib import plot_regret
-from agentd.run.directory import RunDirectory, finite
-from agentd.run.regret import regret_curve
-from agentd.run.scenario import Scenario, make_scenario
-from agentd.run.summary import NOT_PRIVATE
+from agentd.runs.directory import RunDirectory, finite
+from agentd.runs.regret import regret_curve
+from agentd.runs.scenario import Scenario, make_scenario
+from agentd.runs.summary import NOT_PRIVATE
 from agentd.settings import TestbedSettings
 from deploy.local.local_runtime import LOCAL
 from deploy.testbed.display import display

@@ -22,8 +22,8 @@ from agentd.cli.options import (
 from agentd.cli.testbed.common_options import keep_of, keep_options
 from agentd.core.policy.knobs import about
 from agentd.errors import SettingsError
-from agentd.run.scenario import make_scenario
-from agentd.run.summary import NOT_PRIVATE
+from agentd.runs.scenario import make_scenario
+from agentd.runs.summary import NOT_PRIVATE
 from agentd.settings import Pace, Spending
 from deploy.kubernetes.cluster import AGENT_STORAGE, NO_STORAGE, PRIVATE_NETWORKS, WORKLOADS, Cluster
 from deploy.kubernetes.manifests import kubernetes_manifests

@@ -15,9 +15,9 @@ from agentd.cli.progress import duration
 from agentd.cli.testbed.chaos import Duration
 from agentd.cli.testbed.common_options import keep_of
 from agentd.errors import AgentdError, SettingsError
-from agentd.run.directory import finite
-from agentd.run.scenario import Scenario, make_scenario
-from agentd.run.summary import banner
+from agentd.runs.directory import finite
+from agentd.runs.scenario import Scenario, make_scenario
+from agentd.runs.summary import banner
 from agentd.settings import Pace, Spending
 from agentd.untrusted import read_json_in
 from deploy.local.local_runtime import LOCAL

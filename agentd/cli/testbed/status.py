@@ -7,7 +7,7 @@ import json
 import click
 
 from agentd.cli.testbed.common_options import HELP, json_option, testbed_argument
-from agentd.run.directory import finite
+from agentd.runs.directory import finite
 from deploy.testbed import description, registry
 
 

@@ -13,9 +13,9 @@ from click.core import ParameterSource
 from agentd.cli.options import FROM_ENVIRONMENT, taken, testbed_options, testbed_settings
 from agentd.cli.testbed.common_options import keep_of, keep_options, plan_options
 from agentd.errors import SettingsError
-from agentd.run.directory import finite
-from agentd.run.scenario import make_scenario
-from agentd.run.summary import banner, table
+from agentd.runs.directory import finite
+from agentd.runs.scenario import make_scenario
+from agentd.runs.summary import banner, table
 from agentd.settings import Pace, Spending
 from deploy.testbed import description, registry
 from deploy.testbed.detach import start_detached

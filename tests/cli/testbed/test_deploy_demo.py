@@ -23,10 +23,10 @@ from agentd.cli.testbed.demo import (
     introduction,
 )
 from agentd.errors import AgentdError
-from agentd.run.directory import RunDirectory
-from agentd.run.regret import group_regret
-from agentd.run.scenario import make_scenario
-from agentd.simulate.engine import run_vector
+from agentd.runs.directory import RunDirectory
+from agentd.runs.regret import group_regret
+from agentd.runs.scenario import make_scenario
+from agentd.simulation.engine import run_vector
 from deploy.testbed.lifecycle import Lost
 from deploy.testbed.supervisor import Ending
 

@@ -11,7 +11,7 @@ from agentd.core.policy import PolicySettings
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.policy.sealed import Sealed, thompson, upper_bounds
 from agentd.core.privacy.sealing import Weighting
-from agentd.simulate.network import InMemoryNetwork
+from agentd.simulation.network import InMemoryNetwork
 
 NOISE = 5
 

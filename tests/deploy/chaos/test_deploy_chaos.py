@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from agentd.cli import cli
 from agentd.cli.testbed.chaos import Duration
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
-from agentd.run import fault_log
-from agentd.run.status import AgentStatus, Status
+from agentd.runs import fault_log
+from agentd.runs.status import AgentStatus, Status
 from agentd.shell.link_faults import LinkFaults, parse_sides, read_faults
 from deploy.chaos.chaos import Chaos
 from deploy.plan.names import STDERR

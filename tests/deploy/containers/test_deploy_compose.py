@@ -15,8 +15,8 @@ from agentd.cli import cli
 from agentd.cli.agent import agent
 from agentd.cli.env import env, environment_settings
 from agentd.errors import ConfigurationError, SettingsError
-from agentd.run.arms import Arms
-from agentd.run.scenario import Scenario, make_scenario
+from agentd.runs.arms import Arms
+from agentd.runs.scenario import Scenario, make_scenario
 from agentd.settings import AgentSettings, Pace, TestbedSettings
 from deploy.containers.compose_document import MOST_AGENTS, ContainerOptions, compose_document, subnet_for
 from deploy.containers.container_runtime import environment_for_containers, plan_for_containers, read_subnet

@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 
 from agentd.cli import cli
 from agentd.errors import ConfigurationError, ToolMissing
-from agentd.run.directory import RunDirectory
-from agentd.run.scenario import make_scenario
-from agentd.run.summary import manifest
+from agentd.runs.directory import RunDirectory
+from agentd.runs.scenario import make_scenario
+from agentd.runs.summary import manifest
 from agentd.settings import TestbedSettings
 from deploy.containers import containers, lent_directories
 from deploy.containers.compose import COMPOSE, ComposeLauncher

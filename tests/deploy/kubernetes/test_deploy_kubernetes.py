@@ -17,7 +17,7 @@ from agentd.cli.agent import agent as agent_command
 from agentd.cli.env import env as env_command
 from agentd.cli.env import environment_settings
 from agentd.errors import SettingsError
-from agentd.run.scenario import Scenario, make_scenario
+from agentd.runs.scenario import Scenario, make_scenario
 from agentd.settings import AgentSettings, Pace, TestbedSettings
 from deploy.kubernetes import manifests as kubernetes
 from deploy.kubernetes.cluster import AGENT_STORAGE, PRIVATE_NETWORKS, WORKLOADS, Cluster

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentd.errors import ConfigurationError
-from agentd.run.scenario import make_scenario
+from agentd.runs.scenario import make_scenario
 from agentd.settings import Pace, TestbedSettings
 from deploy.local import cgroups, preflight
 from deploy.local.preflight import Limit, Needs, Room, needs_of, room_left, shortages

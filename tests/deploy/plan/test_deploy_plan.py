@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentd.core.terms import Clock, PolicyTerms
 from agentd.errors import SettingsError
-from agentd.run.scenario import Scenario, make_scenario
+from agentd.runs.scenario import Scenario, make_scenario
 from agentd.settings import Pace, TestbedSettings
 from agentd.shell.agreement import narrowed
 from agentd.terms_file import terms_from_json

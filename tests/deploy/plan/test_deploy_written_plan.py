@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from agentd.errors import ConfigurationError
-from agentd.run.scenario import Scenario, make_scenario
-from agentd.run.summary import manifest
+from agentd.runs.scenario import Scenario, make_scenario
+from agentd.runs.summary import manifest
 from agentd.settings import Pace, TestbedSettings
 from deploy.plan.plan import Keep, Loopback, Plan, Sockets, lay_out, make_plan
 from deploy.plan.written_plan import laid_out_again, read_manifest, read_plan

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import standins
 
-from agentd.run.scenario import make_scenario
+from agentd.runs.scenario import make_scenario
 from agentd.settings import TestbedSettings
 from deploy.local.local_processes import LocalProcesses
 from deploy.local.local_runtime import LOCAL

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from agentd.run.status import AgentStatus, Status, read_status
+from agentd.runs.status import AgentStatus, Status, read_status
 from deploy.testbed.display import Lines, LiveTable, Nothing, clock, display, figures, rich_table, time_left
 from deploy.testbed.lifecycle import Phase
 from deploy.testbed.supervisor import View

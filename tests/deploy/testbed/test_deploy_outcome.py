@@ -18,14 +18,14 @@ from agentd.environment.run_terms import RunTerms, declared
 from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import Store
 from agentd.errors import AgentdError
-from agentd.run import fault_log
-from agentd.run.directory import RunDirectory
-from agentd.run.scenario import Scenario, make_scenario
-from agentd.run.spec import Outcome
-from agentd.run.summary import table
+from agentd.runs import fault_log
+from agentd.runs.directory import RunDirectory
+from agentd.runs.scenario import Scenario, make_scenario
+from agentd.runs.spec import Outcome
+from agentd.runs.summary import table
 from agentd.settings import TestbedSettings
-from agentd.simulate.engine import run_vector
-from agentd.simulate.network import run_agents
+from agentd.simulation.engine import run_vector
+from agentd.simulation.network import run_agents
 from agentd.wire.environment_messages import MICRO
 from deploy.testbed.lifecycle import Lost
 from deploy.testbed.outcome import charge, collect, read_reports, rescue_pulls, write_summary

@@ -14,8 +14,8 @@ import standins
 from evidence import until
 
 from agentd.errors import AgentdError
-from agentd.run.fault_log import read_faults
-from agentd.run.scenario import make_scenario
+from agentd.runs.fault_log import read_faults
+from agentd.runs.scenario import make_scenario
 from agentd.settings import Pace, TestbedSettings
 from deploy.local.local_processes import LocalProcesses
 from deploy.local.local_runtime import LOCAL

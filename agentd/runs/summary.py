@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from agentd.core.policy import ALGORITHMS, Algorithm
 from agentd.core.upwards import at_least_times, shown
-from agentd.run import blamed
-from agentd.run.proofs import has_passed
-from agentd.run.regret import group_regret
-from agentd.run.scenario import Scenario
-from agentd.run.spec import DELTA, Outcome
-from agentd.run.versions import versions
+from agentd.runs import blamed
+from agentd.runs.proofs import has_passed
+from agentd.runs.regret import group_regret
+from agentd.runs.scenario import Scenario
+from agentd.runs.spec import DELTA, Outcome
+from agentd.runs.versions import versions
 from agentd.settings import TestbedSettings
 
 NOT_PRIVATE = "reproducible, not private"

@@ -11,7 +11,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agentd.run.blamed import Blamed
+from agentd.runs.blamed import Blamed
 from agentd.untrusted import printable, read_json_in
 
 FILE = "status.json"

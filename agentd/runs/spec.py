@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from agentd.core.chance import Purpose, stream
 from agentd.core.lies import Attack
 from agentd.core.policy import ALGORITHMS, PolicySettings, schedule_of
-from agentd.run.arms import Arms
+from agentd.runs.arms import Arms
 
 NOT_PULLED = np.uint16(65_535)
 """In `Outcome.arm`: the agent was down at that trial."""

@@ -15,7 +15,7 @@ from agentd.files import replace_text
 from agentd.plot.curves import Curve
 from agentd.plot.plain_svg import plain_svg
 from agentd.plot.with_matplotlib import plot_sweep
-from agentd.sweep.measuring import Row
+from agentd.sweeps.measuring import Row
 
 PICTURE = "sweep.svg"
 _Y = "regret per agent (reward units)"

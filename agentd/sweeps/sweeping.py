@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from agentd import __version__
 from agentd.experiment.parallel import carry_out
-from agentd.sweep.combinations import Configuration
-from agentd.sweep.measuring import Row, measure
-from agentd.sweep.rows_on_disk import RowStore
+from agentd.sweeps.combinations import Configuration
+from agentd.sweeps.measuring import Row, measure
+from agentd.sweeps.rows_on_disk import RowStore
 
 Task = tuple[Configuration, int]
 Done = tuple[Configuration, list[Row]]

@@ -17,7 +17,7 @@ from typing import Any
 
 from agentd.core.message import MAX_TRIAL
 from agentd.files import append_text
-from agentd.run.status import Status
+from agentd.runs.status import Status
 from agentd.untrusted import decode_json, printable, read_in
 
 FILE = "faults.jsonl"

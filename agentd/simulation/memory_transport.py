@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agentd.simulate.network_faults import Faults
+from agentd.simulation.network_faults import Faults
 from agentd.wire.frame import Frame
 
 

@@ -19,10 +19,10 @@ from agentd.core.privacy.ledger import Ledger, Release
 from agentd.core.privacy.sealing import Weighting
 from agentd.core.privacy.series import ReleaseSeries, scale_steps
 from agentd.errors import SettingsError
-from agentd.run.spec import Outcome, RunSpec, scheduled_at_delta
-from agentd.simulate.draws import UniformsPerTrial
-from agentd.simulate.traffic import count_messages
-from agentd.simulate.vector_policies import (
+from agentd.runs.spec import Outcome, RunSpec, scheduled_at_delta
+from agentd.simulation.draws import UniformsPerTrial
+from agentd.simulation.traffic import count_messages
+from agentd.simulation.vector_policies import (
     Alone,
     AlonePrivate,
     Ints,
@@ -32,7 +32,7 @@ from agentd.simulate.vector_policies import (
     TogetherRobust,
     VectorPolicy,
 )
-from agentd.simulate.vector_sealed import TogetherSealed, TogetherThompson
+from agentd.simulation.vector_sealed import TogetherSealed, TogetherThompson
 
 _COLUMN_POLICIES: dict[str, Callable[[Layout], VectorPolicy]] = {
     "ucb1": Alone,

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from agentd.errors import ConfigurationError
 from agentd.files import OwnDirectory, replace_text, replacing
-from agentd.run.regret import regret_curve
+from agentd.runs.regret import regret_curve
 
 DEFAULT_PLACE = "runs"
 

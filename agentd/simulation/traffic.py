@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentd.core.policy import ALGORITHMS
-from agentd.run.spec import RunSpec
+from agentd.runs.spec import RunSpec
 from agentd.wire.size import batch_bytes, header_bytes
 
 Sent = NDArray[np.bool_]

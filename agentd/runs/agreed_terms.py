@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from agentd.core.policy import ALGORITHMS
 from agentd.core.terms import BEACON_BYTES, RUN_BYTES, Clock, PolicyTerms, Terms, id_ranges
-from agentd.run.spec import RunSpec
+from agentd.runs.spec import RunSpec
 
 
 def terms_of(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from agentd.core.chance import Purpose, stream
 from agentd.core.lies import Attack
-from agentd.run.arms import Arms
-from agentd.run.spec import Network, RunSpec, draw_liars
+from agentd.runs.arms import Arms
+from agentd.runs.spec import Network, RunSpec, draw_liars
 from agentd.settings import TestbedSettings
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agentd.errors import ConfigurationError
 from agentd.files import OwnDirectory, replace_text, replacing
-from agentd.sweep.measuring import COLUMNS, Row
+from agentd.sweeps.measuring import COLUMNS, Row
 from agentd.untrusted import decode_json
 
 TABLE, PARQUET = "sweep.csv", "sweep.parquet"

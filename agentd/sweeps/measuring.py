@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from agentd.run.regret import group_regret
-from agentd.run.scenario import make_scenario
-from agentd.run.spec import Outcome, RunSpec
-from agentd.simulate.engine import has_twin, run_vector
-from agentd.simulate.network import run_agents
-from agentd.simulate.traffic import count_bytes
-from agentd.sweep.combinations import Configuration
+from agentd.runs.regret import group_regret
+from agentd.runs.scenario import make_scenario
+from agentd.runs.spec import Outcome, RunSpec
+from agentd.simulation.engine import has_twin, run_vector
+from agentd.simulation.network import run_agents
+from agentd.simulation.traffic import count_bytes
+from agentd.sweeps.combinations import Configuration
 
 SIDE_BY_SIDE = 8
 """Repetitions that the vectorised engine carries at once, at most."""

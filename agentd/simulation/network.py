@@ -27,11 +27,11 @@ from agentd.core.rounds import Rounds, Standing
 from agentd.core.saved_state import Charged, SavedState
 from agentd.core.terms import Terms
 from agentd.core.trust.lives import Life, Lives
-from agentd.run.agreed_terms import terms_of
-from agentd.run.arms import uniforms
-from agentd.run.spec import NOT_PULLED, Outcome, RunSpec, scheduled_at_delta
-from agentd.simulate.memory_transport import InFlight, MemoryTransport
-from agentd.simulate.network_faults import NO_FAULTS, Faults
+from agentd.runs.agreed_terms import terms_of
+from agentd.runs.arms import uniforms
+from agentd.runs.spec import NOT_PULLED, Outcome, RunSpec, scheduled_at_delta
+from agentd.simulation.memory_transport import InFlight, MemoryTransport
+from agentd.simulation.network_faults import NO_FAULTS, Faults
 from agentd.wire.frame import Frame, together
 from agentd.wire.size import encoded_bytes
 

@@ -17,10 +17,10 @@ from agentd.core.grid import UNIT
 from agentd.core.policy.records import counted_sum
 from agentd.core.policy.sealed import UCB_WIDTH, VARIANCE, expected_group, least_samples
 from agentd.core.privacy.sealing import Weighting
-from agentd.run.spec import RunSpec
-from agentd.simulate.draws import UnitNoise
-from agentd.simulate.spread import Spread
-from agentd.simulate.vector_policies import Floats, Ints, Layout, Together, best_of, laplace, noise_keys
+from agentd.runs.spec import RunSpec
+from agentd.simulation.draws import UnitNoise
+from agentd.simulation.spread import Spread
+from agentd.simulation.vector_policies import Floats, Ints, Layout, Together, best_of, laplace, noise_keys
 
 Mask = NDArray[np.bool_]
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from agentd.run.spec import RunSpec
+from agentd.runs.spec import RunSpec
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -20,9 +20,9 @@ from agentd.core.grid import UNIT
 from agentd.core.policy.base import widened_log
 from agentd.core.policy.byzantine_ucb import bias_steps, width_steps
 from agentd.core.privacy.series import ReleaseSeries, scale_steps
-from agentd.run.spec import RunSpec
-from agentd.simulate.draws import UnitNoise
-from agentd.simulate.spread import Packing, Spread
+from agentd.runs.spec import RunSpec
+from agentd.simulation.draws import UnitNoise
+from agentd.simulation.spread import Packing, Spread
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
