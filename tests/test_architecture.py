@@ -29,7 +29,7 @@ RULES = {
     "agentd.fork_server": (),
     "agentd.interrupts": (),
     "agentd.listeners": (),
-    "agentd.plugins": ("agentd.errors",),
+    "agentd.plugins": ("agentd.core.policy", "agentd.errors"),
     "agentd.settings": ("agentd.addresses", "agentd.core.*", "agentd.errors"),
     "agentd.terms_file": ("agentd.core", "agentd.wire", "agentd.errors", "agentd.files", "agentd.untrusted"),
     "agentd.core": ("agentd.core.bodies", "agentd.core.policy", "agentd.core.privacy", "agentd.core.trust"),
@@ -68,7 +68,11 @@ RULES = {
     ),
     "agentd.sweeps": (
         *("agentd.runs", "agentd.simulation", "agentd.plot", "agentd.experiment.parallel"),
-        *("agentd.errors", "agentd.files", "agentd.settings", "agentd.untrusted"),
+        *("agentd.errors", "agentd.files", "agentd.plugins", "agentd.settings", "agentd.untrusted"),
+    ),
+    "agentd.api": (
+        *("agentd.core.*", "agentd.wire", "agentd.runs", "agentd.simulation", "agentd.sweeps"),
+        *("agentd.errors", "agentd.plugins", "agentd.settings", "agentd.untrusted"),
     ),
     "agentd.audit": (
         *("agentd.core.*", "agentd.wire", "agentd.shell.state"),
@@ -125,7 +129,7 @@ RULES = {
     ),
     "deploy.containers": (
         *("deploy.plan", "deploy.testbed", "deploy.local", "agentd.runs", "agentd.environment"),
-        *("agentd.errors", "agentd.files", "agentd.settings", "agentd.untrusted"),
+        *("agentd.errors", "agentd.files", "agentd.plugins", "agentd.settings", "agentd.untrusted"),
     ),
     "deploy.chaos": (
         *("deploy.plan", "deploy.testbed", "agentd.runs", "agentd.shell.link_faults"),

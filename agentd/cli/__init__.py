@@ -72,7 +72,7 @@ class LazyGroup(click.Group):
         """`agentd --id 3` means `agentd agent --id 3`."""
         if args and args[0].startswith("-") and args[0] not in _OWN_FLAGS:
             args = ["agent", *args]
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, plugins.taken_from(args))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The verbs with their one-liners, without importing any."""

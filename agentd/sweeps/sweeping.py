@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from agentd import __version__
+from agentd import __version__, plugins
 from agentd.experiment.parallel import carry_out
 from agentd.sweeps.combinations import Configuration
 from agentd.sweeps.measuring import Row, measure
@@ -57,5 +57,6 @@ def _measured(sweep: Sweep, todo: Sequence[Configuration]) -> Generator[Done]:
 
 
 def _work(task: Task) -> Done:
+    plugins.load()  # another process knows none of them yet
     configuration, repetitions = task
     return configuration, measure(configuration, repetitions)

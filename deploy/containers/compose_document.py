@@ -20,9 +20,11 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, summarize_address_range
 from typing import Any
 
+from agentd import plugins
 from agentd.errors import ConfigurationError
 from agentd.runs.status import APART
 from agentd.settings import AgentSettings
+from deploy.containers import policy_files
 from deploy.plan.arguments import agent_arguments, environment_arguments
 from deploy.plan.environment import EnvironmentPlan
 from deploy.plan.names import ENVIRONMENT, agent_name
@@ -62,6 +64,8 @@ class ContainerOptions:
     """The run directory, as the Docker host or the document sees it."""
     subnet: IPv4Network
     labels: dict[str, str] = field(default_factory=dict)
+    policies: tuple[str, ...] = ()
+    """Files of policies that travel along, as `policy_files` names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,7 @@ def environment_service(
     listen = f"tcp://0.0.0.0:{ENVIRONMENT_PORT}"
     return _service(plan, options, "environment") | {
         "command": environment_arguments(environment, admit=admit, listen=listen, run_dir=RUN_DIR, seed=seed),
-        "volumes": [_mount(f"{options.run_dir}/{APART}", RUN_DIR)],
+        "volumes": [_mount(f"{options.run_dir}/{APART}", RUN_DIR), *_policy_mounts(options)],
         "mem_limit": f"{environment_megabytes(environment)}m",
         # Asked often, because agents wait for the answer; the agents themselves are asked twice a minute.
         "healthcheck": {"test": _HEALTH_PROBE, "interval": "2s", "timeout": "5s", "retries": 30},
@@ -180,7 +184,7 @@ def _service(plan: Plan, options: ContainerOptions, role: str) -> dict[str, Any]
         "user": options.user,
         "read_only": True,
         "cap_drop": ["ALL"],
-        "environment": {"HOME": "/tmp", "MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1"},  # noqa: S108
+        "environment": {"HOME": "/tmp", "MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1"} | _policies(options),  # noqa: S108
         "logging": {"driver": "json-file", "options": {"max-size": "1m", "max-file": "2"}},
     }
 
@@ -195,7 +199,19 @@ def _agent_mounts(plan: Plan, settings: AgentSettings, options: ContainerOptions
     # Whoever has drawn the run's id has drawn the secret, too; else the agent does, and must write it down.
     secret = _part_of(options, seat) | ({"read_only": True} if plan.run != NOT_DRAWN else {})
     mounts = [_part_of(options, log), _part_of(options, _CHAOS) | {"read_only": True}, secret]
+    mounts += _policy_mounts(options)
     return [*mounts, _part_of(options, state_name(settings.id))] if settings.state is not None else mounts
+
+
+def _policies(options: ContainerOptions) -> dict[str, str]:
+    return {plugins.VARIABLE: policy_files.variable(options.policies)} if options.policies else {}
+
+
+def _policy_mounts(options: ContainerOptions) -> list[dict[str, Any]]:
+    if not options.policies:
+        return []
+    place = f"{options.run_dir}/{policy_files.DIRECTORY}"
+    return [_mount(place, policy_files.INSIDE) | {"read_only": True}]
 
 
 def _part_of(options: ContainerOptions, directory: str) -> dict[str, Any]:

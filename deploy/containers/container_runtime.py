@@ -14,7 +14,7 @@ from agentd.errors import ConfigurationError, SettingsError
 from agentd.runs.directory import RunDirectory
 from agentd.runs.scenario import Scenario
 from agentd.settings import Pace
-from deploy.containers import containers, lent_directories
+from deploy.containers import containers, lent_directories, policy_files
 from deploy.containers.compose_document import LABEL_PROJECT, RUN_DIR, ContainerOptions, ContainerPlaces, subnet_for
 from deploy.containers.container_control import ContainerControl
 from deploy.containers.container_processes import ContainerProcesses, Launcher
@@ -109,10 +109,12 @@ class ContainerRuntime(ABC, Generic[Tool]):
             run_dir=str(place),
             subnet=subnet,
             labels={LABEL_PROJECT: project},
+            policies=policy_files.named_files(),
         )
         document = self.document(tool, plan, scenario, options)
         write_plan(directory, scenario, plan, self.name)
         lent_directories.make_directories(place, plan, options.user)
+        policy_files.copy_files(place, options.policies)
         directory.write_text(self.file, with_common_part(document, "services", "x-agentd"))
         launcher = self.launcher(docker, tool, project, place, document)
 

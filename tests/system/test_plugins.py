@@ -78,6 +78,6 @@ def test_what_cannot_be_loaded_is_said_in_one_line(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("AGENTD_PLUGINS", name)
     said = agentd("simulate", *RUN, code=78).stderr
     assert said == (
-        "error: cannot load no_such_module, which AGENTD_PLUGINS names: "
+        "error: cannot load no_such_module, which AGENTD_PLUGINS or a flag names: "
         "ModuleNotFoundError: No module named 'no_such_module'\n"
     )

@@ -14,6 +14,7 @@ from agentd.runs.scenario import make_scenario
 from agentd.runs.status import APART
 from agentd.runs.summary import banner
 from agentd.settings import Pace, Spending
+from deploy.containers import policy_files
 from deploy.containers.compose_document import ContainerOptions, compose_document, subnet_for
 from deploy.containers.container_runtime import (
     DEFAULT_IMAGE,
@@ -67,6 +68,7 @@ def compose(
         user=_user(user),
         run_dir=_as_place(run_dir or "run"),
         subnet=read_subnet(subnet) or subnet_for(len(plan.agents), []),
+        policies=policy_files.named_files(),
     )
     environment = environment_for_containers(scenario, plan)
     make = stack_document if stack else compose_document
@@ -78,6 +80,14 @@ def compose(
             _head(banner(scenario), plan, options, _START[stack]) + with_common_part(document, "services", "x-agentd"),
             nl=False,
         )
+
+
+def _policies(options: ContainerOptions) -> list[tuple[str, str]]:
+    """The files of policies, and where containers look for them in the run directory."""
+    return [
+        (entry.rpartition(":")[0], f"{policy_files.DIRECTORY}/{policy_files.name_inside(number, entry)}")
+        for number, entry in enumerate(options.policies)
+    ]
 
 
 def _head(about: str, plan: Plan, options: ContainerOptions, start: str) -> str:
@@ -95,6 +105,7 @@ def _head(about: str, plan: Plan, options: ContainerOptions, start: str) -> str:
         f"  install -d -m 700 {place}",
         f"  install -d {place}/logs {place}/seats {place}/state {place}/chaos",
         *(f"  install -d -m 700 -o {uid} -g {gid} {' '.join(places)}" for places in some),
+        *(f"  install -D -m 644 {name} {place}/{inside}" for name, inside in _policies(options)),
         f"  {start}",
         f"What came of it is in {place}/{APART} then. Look at it as at what a stranger sent you.",
         "Links are neither encrypted nor authenticated (--insecure), so the network is internal: nothing leads into it",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -37,6 +38,7 @@ __all__ = [
     "Intent",
     "Policy",
     "PolicySettings",
+    "algorithm_of",
     "first_release",
     "intend",
     "make_policy",
@@ -155,8 +157,39 @@ ALGORITHMS = {algorithm.name: algorithm for algorithm in _ALL}
 """Every algorithm by the name that `--algorithm` knows it by."""
 
 
-def register_policy(algorithm: Algorithm) -> Algorithm:
-    """Let runs choose one more algorithm by its name; ValueError where the name is taken, or it asks for noise."""
+def algorithm_of(policy: type) -> Algorithm:
+    """What there is to say about an algorithm, from the attributes of the class that is its policy.
+
+    `name` (else that of the class, as in my-policy), `summary`, `tells` (the kind of body, None for one that plays
+    alone), and of one that releases noised values `noised`, `disjoint`, `covers`, `transcript_private` and `schedule`:
+    see `Algorithm`. It is made with (settings, own, coins).
+    """
+    doc = (inspect.getdoc(policy) or "").partition("\n")[0]
+    said = {name: getattr(policy, name) for name in ("disjoint", "covers", "schedule") if hasattr(policy, name)}
+    return Algorithm(
+        getattr(policy, "name", None) or _with_dashes(policy.__name__),
+        getattr(policy, "summary", None) or doc,
+        getattr(policy, "tells", None),
+        bool(getattr(policy, "noised", False)),
+        bool(getattr(policy, "transcript_private", False)),
+        policy,
+        **said,
+    )
+
+
+def _with_dashes(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
+
+
+def register_policy(policy: Algorithm | type) -> Algorithm:
+    """Let runs choose one more algorithm by its name: an `Algorithm`, or the class of its policy.
+
+    ValueError where the name is taken by another one, or it asks for noise.
+    """
+    algorithm = policy if isinstance(policy, Algorithm) else algorithm_of(policy)
+    before = ALGORITHMS.get(algorithm.name)
+    if before is not None and before.make is algorithm.make:
+        return before
     try:
         inspect.signature(algorithm.make).bind(None, 0, None)
     except TypeError as fault:

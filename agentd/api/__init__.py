@@ -1,0 +1,1 @@
+"""The library: what `from agentd import …` gives to programs of somebody else."""
