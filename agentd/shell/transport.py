@@ -32,6 +32,9 @@ _READABLE = int(zmq.POLLIN)
 """As a plain number: arithmetic with an enumeration is slow."""
 
 
+FEW = 2
+TOGETHER_S = 0.004
+"""Where more than a few are missing, how long to let frames gather: it is a round that takes longer than a slice."""
 LOOK_DISTURBED_S = 0.005
 """How often lines are looked at that hold something back, or may."""
 
@@ -275,6 +278,9 @@ class ZmqTransport:
             poller.register(line.socket, zmq.POLLIN)
         seconds = min(seconds, LOOK_DISTURBED_S) if disturbed else seconds
         ready = dict(poller.poll(math.ceil(seconds * 1000)))
+        if ready and len(watched) - len(ready) > FEW and seconds > TOGETHER_S:
+            time.sleep(TOGETHER_S)  # to be woken for each of them costs more than the frames
+            ready = dict(poller.poll(0))
         return disturbed | {line.id for line in watched if line.socket in ready}
 
     async def pause(self, seconds: float, stop: asyncio.Event) -> None:

@@ -46,7 +46,7 @@ class Rounds(Generic[Frame]):
         self._intake: Intake[Frame] = Intake(self.where, self._accusations, self.dropped)
         self._contacts: Contacts[Frame] = Contacts(self._by_id, now_s, self.dropped)
         self._deadline_s = self._last_deadline_s = self._tell_at_s = math.inf
-        self._told_s = self._asked_s = now_s
+        self._told_s = self._asked_s = self._done_s = now_s
         self._turn = self._catch_up_until = 0
         """How many rounds of our own there were, whatever their numbers, and until which one we look for more."""
         self._aligned_turn, self._aligns = 0, False
@@ -271,6 +271,7 @@ class Rounds(Generic[Frame]):
         if self._lateness.looks:
             self._patience.close(now_s)
         self.waiting = ()
+        self._done_s = now_s
 
     def returned(self, neighbour: Neighbour[Frame], now_s: float) -> None:
         """Something came from a neighbour that was down: wait for it again after some timely frames in a row."""
@@ -423,8 +424,12 @@ class Rounds(Generic[Frame]):
             self._tell(now_s)
 
     def tell_of_silence(self, now_s: float, every_s: float) -> None:
-        """The same while it is the environment that keeps us waiting, before our frame of the round has left."""
-        if now_s >= self._told_s + every_s:
+        """The same while it is the environment that keeps us waiting, before our frame of the round has left.
+
+        Not before it has done so for that long: on a machine full of agents every answer takes a while, and a greeting
+        among the frames of a round makes all of them dearer to read.
+        """
+        if now_s >= max(self._told_s, self._done_s) + every_s:
             self._tell(now_s)
 
     def _tell(self, now_s: float) -> None:
@@ -437,6 +442,7 @@ class Rounds(Generic[Frame]):
             self._patience.close(now_s)
         frames, self._frames = self._frames, []
         self.waiting = ()
+        self._done_s = now_s
         return frames
 
     def listened(self, neighbour: Neighbour[Frame], *, heard: bool, now_s: float) -> None:
