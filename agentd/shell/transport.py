@@ -30,15 +30,11 @@ PARTS_AT_ONCE = 1024
 """Parts of what a subscriber must not send, passed over before something else is done."""
 _READABLE = int(zmq.POLLIN)
 """As a plain number: arithmetic with an enumeration is slow."""
-
-
 FEW = 2
-TOGETHER_S = 0.004
+TOGETHER_S = 0.01
 """Where more than a few are missing, how long to let frames gather: it is a round that takes longer than a slice."""
 LOOK_DISTURBED_S = 0.005
 """How often lines are looked at that hold something back, or may."""
-
-
 SEVERAL_PARTS = b""
 """Told instead of a message of several parts; a message of one begins with its topic."""
 
