@@ -210,8 +210,8 @@ class Link:
                 break
             await self._while_waiting()
             now_s = self.now_s()
-            for neighbour in rounds.waiting if not looked else ():
-                if neighbour.id in unread:
+            if rounds.looks and not looked:
+                for neighbour in [neighbour for neighbour in rounds.waiting if neighbour.id in unread]:
                     rounds.came(neighbour, now_s)
             still = [neighbour for neighbour in missing if neighbour.id not in unread]
             if stop.is_set() or now_s >= rounds.next_s_for(still):
@@ -220,7 +220,7 @@ class Link:
 
     async def _while_waiting(self) -> None:
         """A slice is over: let signals in, answer who subscribed, and watch from now on who comes when."""
-        self.rounds.look_closely()
+        self.rounds.look_closely(self.now_s())
         await asyncio.sleep(0)
         self.greet_subscribers()
         if self.meanwhile is not None:

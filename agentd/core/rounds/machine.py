@@ -288,9 +288,10 @@ class Rounds(Generic[Frame]):
         """Whether it matters in this round when exactly each neighbour's frame comes (`came`)."""
         return self._lateness.looks
 
-    def look_closely(self) -> None:
-        """This round takes long: from now on it matters who comes when."""
-        self._lateness.look_closely()
+    def look_closely(self, now_s: float) -> None:
+        """A slice of time is over: if the round takes long, from now on it matters who comes when."""
+        if self._lateness.takes_long(now_s):
+            self._lateness.look_closely()
 
     def came(self, neighbour: Neighbour[Frame], now_s: float) -> None:
         """Something came just now from a neighbour that is waited for."""
