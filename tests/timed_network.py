@@ -282,7 +282,7 @@ class TimedNetwork:
         if last:
             return
         ordinary = node.rounds.wait(self.now_s, self.timing.timeout_s)
-        node.rounds.look_closely()  # time is exact here
+        node.rounds._lateness.look_closely()  # time is exact here
         if not ordinary:
             for neighbour in node.rounds.down:
                 if self._hear(node, neighbour, LATE_FRAMES_AT_ONCE):

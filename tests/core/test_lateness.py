@@ -72,7 +72,7 @@ class Waiting:
             if arrives_s <= due_s:
                 self._hear(1, round_)
                 return
-            rounds.look_closely()
+            rounds.look_closely(self.now_s)
         else:
             self.now_s += LATENCY_S
         rounds.tick(self.now_s)
@@ -159,7 +159,7 @@ def test_an_honest_neighbour_that_is_held_up_for_a_whole_timeout_and_half_is_not
     rounds = waiting.rounds
     rounds.enter(rounds.next_round)
     rounds.wait(waiting.now_s, TIMEOUT_S)
-    rounds.look_closely()
+    rounds._lateness.look_closely()
     for number in (2, 3):
         waiting._hear(number, rounds.round)
     rounds._held_up.add(rounds[1])

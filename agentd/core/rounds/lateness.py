@@ -86,8 +86,11 @@ class Lateness:
         return any(self.left_s(neighbour) < self._full_s / 2 for neighbour in self._left)
 
     def takes_long(self, now_s: float) -> bool:
-        """Whether the present round lasts longer than it does by nature; on a machine full of agents that is long."""
-        return now_s - self.began_s > 2 * self.natural_s
+        """Whether the present round lasts longer than it does by nature; on a machine full of agents that is long.
+
+        While that is not known, rounds are looked at anyway.
+        """
+        return self.natural_s > 0 and now_s - self.began_s > 2 * self.natural_s
 
     def look_closely(self) -> None:
         """This round takes long: see who comes when, in this one and for a while."""
