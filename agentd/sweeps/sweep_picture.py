@@ -20,7 +20,8 @@ from agentd.sweeps.measuring import Row
 PICTURE = "sweep.svg"
 _Y = "regret per agent (reward units)"
 _TITLE = "Regret per agent"
-MOST_LINES = 14
+MOST_LINES = 7
+"""As many as there are colours."""
 
 
 def draw_sweep(place: Path, rows: Sequence[Row], axis: str, varied: Sequence[str]) -> Path:
@@ -30,11 +31,12 @@ def draw_sweep(place: Path, rows: Sequence[Row], axis: str, varied: Sequence[str
     numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
     at = {value: float(value) if numbers else float(place) for place, value in enumerate(values, start=1)}
     label = axis if numbers else f"{axis}: " + ", ".join(f"{place} = {value}" for place, value in enumerate(values, 1))
-    curves = _curves(rows, axis, others, at)
-    shown, repetitions = curves[:MOST_LINES], len({row["repetition"] for row in rows})
-    subtitle = f"{repetitions} repetitions" + (
-        f"; {len(shown)} of {len(curves)} lines" if len(shown) < len(curves) else ""
-    )
+    subtitle = f"{len({row['repetition'] for row in rows})} repetitions"
+    if len({tuple(row[name] for name in others) for row in rows}) > MOST_LINES:
+        kept = ["algorithm"] if "algorithm" in others else others[:1]
+        subtitle += f", mean over {', '.join(name for name in others if name not in kept)}"
+        others = kept
+    shown = _curves(rows, axis, others, at)[:MOST_LINES]
     path = place / PICTURE
     with contextlib.suppress(SettingsError):
         plot_sweep(shown, path, title=_TITLE, subtitle=subtitle, x_label=label, y_label=_Y, log_y=_wide(shown))

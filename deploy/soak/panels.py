@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -14,8 +15,7 @@ from deploy.soak.driver import Record
 from deploy.soak.happenings import Happening
 from deploy.soak.samples import Process, Sample
 
-_MINUTE_S = 60.0
-_TIME = "minutes"
+_TIME = "seconds"
 _SIZE = re.compile(r'width="(\d+)" height="(\d+)"')
 
 
@@ -38,24 +38,24 @@ def _panel(title: str, unit: str, curves: Sequence[Curve], events: Sequence[tupl
 
 
 def _events(happened: Sequence[Happening]) -> list[tuple[int, str]]:
-    return [(round(each.at_s / _MINUTE_S), str(each)) for each in happened]
+    return [(round(each.at_s), str(each)) for each in happened]
 
 
-def _minutes(samples: Sequence[Sample]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    return np.array([sample.at_s / _MINUTE_S for sample in samples])
+def _seconds(samples: Sequence[Sample]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return np.array([sample.at_s for sample in samples])
 
 
 def _spread(samples: Sequence[Sample], agents: int, of: Callable[[Process], float]) -> list[Curve]:
     """The largest, the mean and the environment."""
     seen = [[of(process) for agent in range(agents) if (process := s.agent(agent))] or [0.0] for s in samples]
     curves = [
-        Curve("largest", _minutes(samples), np.array([max(each) for each in seen])),
-        Curve("mean", _minutes(samples), np.array([float(np.mean(each)) for each in seen])),
+        Curve("largest", _seconds(samples), np.array([max(each) for each in seen])),
+        Curve("mean", _seconds(samples), np.array([float(np.mean(each)) for each in seen])),
     ]
     served = [s for s in samples if s.environment is not None]
     if served:
         values = np.array([of(s.environment) for s in served if s.environment is not None])
-        curves.append(Curve("environment", _minutes(served), values))
+        curves.append(Curve("environment", _seconds(served), values))
     return curves
 
 
@@ -65,13 +65,13 @@ def _rate(label: str, samples: Sequence[Sample], of: Callable[[Sample, Sample], 
     step = max(step, next((n for n, s in enumerate(samples) if s.at_s - samples[0].at_s >= 3.0), 1))
     chosen = samples[::step]
     pairs = list(pairwise(chosen)) or [(samples[0], samples[-1])]
-    return Curve(label, _minutes([later for _, later in pairs]), np.array([of(*pair) for pair in pairs]))
+    return Curve(label, _seconds([later for _, later in pairs]), np.array([of(*pair) for pair in pairs]))
 
 
 def _round_ms(before: Sample, after: Sample) -> float:
-    """By the pulls that were made: who was held has made none."""
+    """By the pulls that were made: who was held has made none; where nobody made one, there is no time to show."""
     pulls = after.pulls - before.pulls
-    return 1e3 * (after.at_s - before.at_s) * len(after.trials) / pulls if pulls > 0 else 0.0
+    return 1e3 * (after.at_s - before.at_s) * len(after.trials) / pulls if pulls > 0 else math.inf
 
 
 def _dropped_per_s(before: Sample, after: Sample) -> float:
