@@ -6,7 +6,7 @@ message carries until the next threshold. One release costs n^(−v/2); the ledg
 
 What the paper overlooks (its error 6): the agent's actions follow its raw rewards, and the counts in the message tell
 them. When a sum is released, and over how many pulls, follows from these, too. So ε is that of the noised sums given
-the sequence of pulls, which itself leaks: of the noised sums alone an audit has proven 5.31 where the ledger says 2.54.
+the sequence of pulls, which itself leaks: `agentd audit` refutes the ledger's total from arms and counts.
 We keep the algorithm as published and say so.
 
 With a privacy budget an arm whose next release would go past it falls silent: its last release goes on being told, with
