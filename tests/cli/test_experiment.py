@@ -22,7 +22,7 @@ from agentd.cli.in_memory import experiment as command
 from agentd.core.policy import ALGORITHMS
 from agentd.experiment import fig2, figures
 from agentd.experiment import report as figure_report
-from agentd.experiment.parallel import Done, Task, carry_out
+from agentd.experiment.parallel import carry_out
 from agentd.runs.regret import group_regret
 from agentd.runs.scenario import make_scenario
 from agentd.runs.spec import DELTA
@@ -251,11 +251,11 @@ def test_other_flags_never_use_the_work_of_these(cli: Cli, tmp_path: Path) -> No
     assert cli.summary(*flags, "--contamination", "0.5")["units"]["resumed"] == 4  # there are no liars in this figure
 
 
-def count_work(monkeypatch: pytest.MonkeyPatch) -> list[Done]:
-    made: list[Done] = []
+def count_work(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    made: list[Any] = []
 
-    def counted(tasks: Iterable[Task], jobs: int) -> Iterator[Done]:
-        for done in carry_out(tasks, jobs):
+    def counted(work: Any, tasks: Iterable[Any], jobs: int) -> Iterator[Any]:
+        for done in carry_out(work, tasks, jobs):
             made.append(done)
             yield done
 
@@ -267,8 +267,8 @@ def count_work(monkeypatch: pytest.MonkeyPatch) -> list[Done]:
 def test_an_interrupt_keeps_what_is_done_and_tells_how_to_go_on(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    def interrupted(tasks: Iterable[Task], jobs: int) -> Iterator[Done]:
-        yield next(iter(carry_out(tasks, jobs)))
+    def interrupted(work: Any, tasks: Iterable[Any], jobs: int) -> Iterator[Any]:
+        yield next(iter(carry_out(work, tasks, jobs)))
         if how == "ctrl-c":
             raise KeyboardInterrupt
         os.kill(os.getpid(), signal.SIGTERM)

@@ -124,7 +124,7 @@ def test_json_may_be_asked_for_by_a_variable(place: Place, monkeypatch: pytest.M
 
 WRONG_FLAGS = [
     (["--frobnicate"], 2, "No such option '--frobnicate'"),
-    (["--algorithm", "ucb2"], 2, "'ucb2' is not one of 'ucb1', 'dp-ucb-int', 'coop-ucb', 'private-ucb'"),
+    (["--algorithm", "ucb2"], 2, "'ucb2' is not one of 'ucb1', 'dp-ucb-int', 'coop-ucb', 'coop-thompson'"),
     (["--epsilon", "0"], 2, "--epsilon must be positive"),
     (["--epsilon", "-1"], 2, "--epsilon must be positive"),
     (["--epsilon", "nan"], 2, "--epsilon must be positive"),
