@@ -19,7 +19,7 @@ from agentd.api.policies import named
 from agentd.core.assembly import assemble
 from agentd.core.chance import SEED_LIMIT
 from agentd.core.grid import UNIT
-from agentd.core.policy import ALGORITHMS, PolicySettings, first_release
+from agentd.core.policy import ALGORITHMS, PolicySettings
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import ExactLaplace, SeededLaplace
 from agentd.core.terms import RUN_BYTES, Clock, Terms
@@ -72,7 +72,6 @@ class Agent:
         except ValueError as fault:
             raise SettingsError(str(fault)) from None
         self._run, self._arms = run, arms
-        self._first_release = first_release(self.algorithm, settings)
         self._refused: Counter[str] = Counter()
 
     @property

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +140,20 @@ def test_pickles_are_not_read(tmp_path: Path) -> None:
         load_run(tmp_path)
     with pytest.raises(ConfigurationError, match="holds no finished run"):
         load_run(tmp_path / "nowhere")
+
+
+def test_neither_a_pipe_nor_a_bomb_holds_up_who_reads_a_run(tmp_path: Path) -> None:
+    test_a_run_with_holes_has_nan(tmp_path)
+    (tmp_path / "pulls.npz").unlink()
+    os.mkfifo(tmp_path / "pulls.npz")
+    with pytest.raises(ConfigurationError, match="cannot read"):
+        load_run(tmp_path)
+    (tmp_path / "pulls.npz").unlink()
+    with zipfile.ZipFile(tmp_path / "pulls.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("arm.npy", "reward.npy"):
+            archive.writestr(name, bytes(600 << 20))
+    with pytest.raises(ConfigurationError, match="unpacks to more"):
+        load_run(tmp_path)
 
 
 def test_a_sweep_is_a_table(tmp_path: Path) -> None:
