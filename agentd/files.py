@@ -171,3 +171,10 @@ class OwnDirectory:
 def require_own(path: Path, *, others_may_write: bool = False) -> None:
     """Refuse a directory of another user, behind a link, or one that others may write to."""
     OwnDirectory(path, others_may_write=others_may_write).close()
+
+
+def user_state() -> Path:
+    """Where things are kept that are this user's and belong to no run."""
+    home = os.environ.get("XDG_STATE_HOME", "")
+    base = Path(home) if home.startswith("/") else Path.home() / ".local" / "state"
+    return base / "agentd"

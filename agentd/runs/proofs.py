@@ -11,14 +11,13 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import os
 import sys
 from pathlib import Path
 
 from agentd import __version__
 from agentd.core.policy import Algorithm
 from agentd.errors import ConfigurationError
-from agentd.files import OwnDirectory, replace_text
+from agentd.files import OwnDirectory, replace_text, user_state
 from agentd.untrusted import LONGEST_JSON, decode_json
 
 ENOUGH_WORLDS = 1_000
@@ -44,9 +43,7 @@ def record_pass(algorithm: Algorithm, worlds: int) -> bool:
 
 
 def _place() -> Path:
-    home = os.environ.get("XDG_STATE_HOME", "")
-    base = Path(home) if home.startswith("/") else Path.home() / ".local" / "state"
-    return base / "agentd" / _FILE
+    return user_state() / _FILE
 
 
 def _read() -> dict[str, object]:

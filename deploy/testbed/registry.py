@@ -19,7 +19,7 @@ from typing import Any
 
 from agentd.core.message import MAX_AGENT_ID
 from agentd.errors import ConfigurationError
-from agentd.files import OwnDirectory, replace_text, require_own
+from agentd.files import OwnDirectory, replace_text, require_own, user_state
 from agentd.untrusted import LONGEST_JSON, decode_json, printable, read_json_in
 from deploy.plan.names import SUPERVISOR_LOG, is_name
 from deploy.testbed.process_marks import ProcessMark, boot_id
@@ -136,9 +136,7 @@ def announce(testbed: Testbed) -> None:
 
 def pointers() -> Path:
     """Where this user's pointers are."""
-    home = os.environ.get("XDG_STATE_HOME", "")
-    base = Path(home) if home.startswith("/") else Path.home() / ".local" / "state"
-    return base / "agentd" / "testbeds"
+    return user_state() / "testbeds"
 
 
 def read(run_dir: Path) -> Testbed:
