@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
+from types import FrameType
 
 
 def start_deaf(pool: Executor) -> None:
@@ -36,3 +37,17 @@ def interrupts_later() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
         if came:
             signal.raise_signal(signal.SIGINT)
+
+
+@contextmanager
+def termination_as_interrupt() -> Iterator[None]:
+    """Let SIGTERM end the command as Ctrl-C does: left to itself it would leave behind what was started."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

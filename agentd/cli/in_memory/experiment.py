@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
@@ -29,6 +27,7 @@ from agentd.experiment.parallel import carry_out, load_joblib
 from agentd.experiment.result_cache import ResultCache, UnitResult
 from agentd.experiment.trials import Setup, Trials, Unit, measure_unit
 from agentd.files import require_own
+from agentd.interrupts import termination_as_interrupt
 from agentd.runs.directory import RunDirectory, finite
 from agentd.runs.scenario import network_of
 from agentd.runs.spec import Network
@@ -106,26 +105,12 @@ def experiment(
     store = ResultCache(place / "parts")
     say: Callable[[str], None] = (lambda _line: None) if as_json else click.echo
     try:
-        with _termination_as_interrupt():
+        with termination_as_interrupt():
             summary = _reproduce(order, place, store, say, quiet=as_json)
     except KeyboardInterrupt:
         click.echo(f"interrupted: what is done is kept in {place / 'parts'}; the same command goes on there", err=True)
         ctx.exit(INTERRUPTED)
     click.echo(json.dumps(finite(summary)) if as_json else _closing_words(summary, place))
-
-
-@contextmanager
-def _termination_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM end the command as Ctrl-C does: left to itself it would leave the workers behind."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from agentd.cli.progress import progress
 from agentd.core.chance import SEED_LIMIT
 from agentd.core.policy.knobs import about, flag_of
 from agentd.errors import SettingsError
+from agentd.interrupts import termination_as_interrupt
 from agentd.runs.directory import finite
 from agentd.settings import TestbedSettings, ordered
 from agentd.sweeps.combinations import grid
@@ -100,7 +101,7 @@ def sweep(ctx: click.Context, /, *, repetitions: int, jobs: int | None, out: str
     if not as_json:
         click.echo(_opening(wanted, left))
     try:
-        with progress("combinations", left, quiet=as_json) as advance:
+        with termination_as_interrupt(), progress("combinations", left, quiet=as_json) as advance:
             rows = carry_out_sweep(wanted, store, advance)
     except KeyboardInterrupt:
         click.echo(f"interrupted: what is done is kept in {place}; the same command goes on there", err=True)

@@ -15,6 +15,7 @@ from agentd.cli.progress import duration
 from agentd.cli.testbed.chaos import Duration
 from agentd.cli.testbed.common_options import keep_of
 from agentd.errors import AgentdError, SettingsError
+from agentd.interrupts import termination_as_interrupt
 from agentd.runs.directory import finite
 from agentd.runs.scenario import Scenario, make_scenario
 from agentd.runs.summary import banner
@@ -80,7 +81,8 @@ def soak(ctx: click.Context, /, *, for_s: float, as_json: bool, run_dir: str | N
         raise AgentdError(str(failure))
     driver = Driver(place, scenario.settings.agents, for_s, _drawn(scenario, for_s, weather))
     try:
-        driver.run(_watch(for_s, quiet=as_json))
+        with termination_as_interrupt():
+            driver.run(_watch(for_s, quiet=as_json))
     except KeyboardInterrupt:
         click.echo("interrupted: this is what there is so far", err=True)
         driver.record.lasted_s = driver.record.samples[-1].at_s if driver.record.samples else 0.0
