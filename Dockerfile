@@ -41,8 +41,8 @@ FROM packages AS build
 COPY . .
 RUN set -eu; \
     pip="-m pip"; what="."; \
-    if ls wheelhouse/app/agentd-*.whl > /dev/null 2>&1; then \
-        pip="$(ls wheelhouse/pip-*.whl)/pip"; what="--no-index $(ls wheelhouse/app/agentd-*.whl)"; \
+    if ls wheelhouse/app/agentd_bandits-*.whl > /dev/null 2>&1; then \
+        pip="$(ls wheelhouse/pip-*.whl)/pip"; what="--no-index $(ls wheelhouse/app/agentd_bandits-*.whl)"; \
     fi; \
     python3 $pip --python /opt/agentd/bin/python3 --no-cache-dir --disable-pip-version-check \
         install --quiet --root-user-action=ignore --no-compile --no-deps --target /opt/agentd/app $what; \

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # One BLAS thread per process: agents and parallel trials are processes already, more threads only fight for cores.
 export OPENBLAS_NUM_THREADS := 1
 # Many tests wait for processes, containers and timeouts, so there are more workers than cores.
-WORKERS ?= $(shell echo $$((1 + $$(nproc))))
+WORKERS ?= $(shell echo $$((2 + $$(nproc))))
 # What needs no process, no container and no socket.
 PURE := $(addprefix tests/,core wire topology properties scenarios simulate experiment plot run test_architecture.py test_architecture_page.py test_settings.py) \
 	$(addprefix tests/environment/test_,shared_bandit.py)
@@ -20,6 +20,8 @@ $(VENV)/.ready-run: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "agentd needs Python 3.11 or newer; set PYTHON=..." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing agentd into $(VENV) (once)"
+	@! ls $(VENV)/lib/python*/site-packages/agentd-*.dist-info > /dev/null 2>&1 || \
+		$(BIN)/python -m pip uninstall --quiet --yes agentd # what it was called before; both would own bin/agentd
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[ui,analysis]'
 	@touch $@
 

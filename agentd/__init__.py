@@ -7,8 +7,10 @@ What a program of your own builds on, each loaded when it is first asked for, so
     Agent                       one agent inside a program of your own: arms out, rewards in, frames out, frames in
     Policy, Noiseless, Silent, register_policy, PolicySettings, Intent
                                 an algorithm of your own
-    Body, Cumulative, Field, register_body, Released, Release
-                                what it tells, and how it releases
+    Body, Cumulative, Field, register_body, UNIT
+                                what it tells
+    Ledger, Release, Released, release_of, computed, NOTHING
+                                how it releases
     AgentdError, SettingsError  what is raised
 """
 
@@ -39,6 +41,11 @@ _LIBRARY = {
     "Cumulative": "agentd.api.policies",
     "Field": "agentd.api.policies",
     "register_body": "agentd.api.policies",
+    "UNIT": "agentd.api.policies",
+    "Ledger": "agentd.api.policies",
+    "NOTHING": "agentd.api.policies",
+    "release_of": "agentd.api.policies",
+    "computed": "agentd.api.policies",
     "AgentdError": "agentd.errors",
     "SettingsError": "agentd.errors",
 }

@@ -18,6 +18,14 @@ A bug is none of these: it is an ordinary exception and stops the daemon.
 
 from __future__ import annotations
 
+DISTRIBUTION = "agentd-bandits"
+"""What it is installed as; the import name and the command are agentd."""
+
+
+def install_with(extra: str) -> str:
+    """What to type where an optional part is missing."""
+    return f"pip install '{DISTRIBUTION}[{extra}]'"
+
 
 class AgentdError(Exception):
     """Something failed while running; the message says what happened, why, and what to do."""

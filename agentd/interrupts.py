@@ -40,6 +40,27 @@ def interrupts_later() -> Iterator[None]:
 
 
 @contextmanager
+def signals_noted(patience: int | None = None) -> Iterator[list[int]]:
+    """Let Ctrl-C and SIGTERM only be noted, in the order of their coming, for who looks now and then.
+
+    With `patience`, one more than so many is Ctrl-C as it always is: nobody has to wait for who does not look.
+    """
+    came: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+        if patience is not None and len(came) > patience:
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
 def termination_as_interrupt() -> Iterator[None]:
     """Let SIGTERM end the command as Ctrl-C does: left to itself it would leave behind what was started."""
 

@@ -33,6 +33,8 @@ from agentd.core.privacy.sealing import share_of
 from agentd.core.rewards import DISTRIBUTIONS
 from agentd.core.upwards import shown
 from agentd.errors import SettingsError
+from agentd.real_arms.kinds import fault_of, is_real
+from agentd.watching import Watching, watching_faults
 
 NOISES = ("exact", "opendp")
 """Where running agents take their noise from: the exact sampler of `core.privacy`, or OpenDP's."""
@@ -58,6 +60,13 @@ def _attack_fault(attack: str) -> str | None:
     return None
 
 
+def _bounds_fault(bounds: tuple[float, float]) -> str | None:
+    low, high = bounds
+    if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low) and low < high):
+        return f"--bounds must be two finite numbers, the lower one first, got {low:g},{high:g}"
+    return None
+
+
 def _gamma_fault(gamma: str) -> str | None:
     if gamma not in ("half", "full") and not (gamma.isascii() and gamma.isdigit()):
         return f"--gamma must be a number of hops ≥ 0, 'half' or 'full', got {gamma!r}"
@@ -70,7 +79,7 @@ def _gamma_fault(gamma: str) -> str | None:
 class RunKnobs(PolicyKnobs):
     """What a whole testbed is told and each of its agents is told again."""
 
-    algorithm: str = knob("private-ucb", choices=ALGORITHMS, known_as="algorithm", testbed_help="What the agents run.")
+    algorithm: str = knob("sealed", choices=ALGORITHMS, known_as="algorithm", testbed_help="What the agents run.")
     rewards_per_person: int = knob(
         1,
         **within(1, MAX_TRIAL),
@@ -127,10 +136,17 @@ class Pace:
     )
     ready_timeout_s: float = knob(
         30.0,
-        **_SECONDS,
-        help="Longest wait for neighbours and environment at the start.",
-        testbed_help="Seconds to wait for neighbours and the environment at the start.",
+        fits=lambda value: 0.0 <= value < 1e6,
+        must="be a number of seconds, or 0 to wait for ever",
+        unit="s",
+        help="Longest wait for neighbours and environment at the start; 0: for ever.",
+        testbed_help="Seconds to wait for neighbours and the environment at the start; 0: for ever.",
     )
+
+    @property
+    def ready_s(self) -> float:
+        """For how long to wait at the start."""
+        return self.ready_timeout_s or math.inf
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,19 +278,22 @@ def budget_fault(name: str, budget: float | None, policy: PolicySettings) -> str
 
 def _head_count_faults(s: TestbedSettings) -> Iterator[str]:
     for agent in s.policies:
-        if not 0 <= agent < s.agents:
+        if s.agents >= 1 and not 0 <= agent < s.agents:
             yield f"--policy names agent {agent}, but agents are numbered 0…{s.agents - 1}"
-    if not 0 <= s.byzantine <= s.agents:
+    if s.agents >= 1 and not 0 <= s.byzantine <= s.agents:  # else that is the fault
         yield f"--byzantine must be in 0…{s.agents} (the number of agents), got {s.byzantine}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentSettings(RunKnobs, Pace, Spending):
+class AgentSettings(RunKnobs, Pace, Spending, Watching):
     """One agent: who it is, whom it hears, where it pulls, what it runs."""
 
     id: int = knob(**within(0, MAX_AGENT_ID), help="This agent's number, unique in its run.")
     listen: str = knob(metavar="ADDRESS", help="Where neighbours hear this agent: tcp://*:7003.")
-    environment: str = knob(metavar="ADDRESS", help="Where arms are pulled: tcp://hub:7000.")
+    environment: str = knob(
+        metavar="ADDRESS",
+        help="Where arms are pulled: tcp://hub:7000; or arms of its own: exec:COMMAND, http://…, python:MODULE:MAKER.",
+    )
     peers: Mapping[int, str] = knob(
         default_factory=dict, reads="peers", help="The neighbours: number and address of each."
     )
@@ -286,6 +305,17 @@ class AgentSettings(RunKnobs, Pace, Spending):
     )
     terms: str | None = knob(None, metavar="FILE", help="What the run is agreed on; see agentd terms make.")
     """None: what the environment says, as far as these settings allow it."""
+    bounds: tuple[float, float] = knob(
+        (0.0, 1.0),
+        reads="range",
+        check=_bounds_fault,
+        help="Own arms: the least and the most that a pull can pay; all agents of a run must say the same.",
+    )
+    max_outstanding: int = knob(
+        1,
+        **within(1, 64),
+        help="Own arms on the free clock: pulls under way at a time; a reward may come so many ticks later.",
+    )
     lies: bool = knob(False, help="Lie as --attack says; for testbeds.")
     incarnation: int | None = knob(None, flag="")
     """None: the environment counts how often this agent came back."""
@@ -321,6 +351,11 @@ class AgentSettings(RunKnobs, Pace, Spending):
     def __post_init__(self) -> None:
         if faults := [*faults_of(self), *_agent_faults(self)]:
             raise SettingsError("; ".join(faults))
+
+    @property
+    def has_own_arms(self) -> bool:
+        """Whether arms are pulled here, and not at an environment that counts pulls."""
+        return is_real(self.environment)
 
     def policy(self, arms: int) -> PolicySettings:
         """The part the algorithm reads, once the environment has said how many arms there are."""
@@ -394,10 +429,15 @@ def _agent_faults(s: AgentSettings) -> Iterator[str]:
     yield from _noise_faults(s)
     yield from person_faults(s, (s.algorithm,))
     yield from _state_faults(s)
+    yield from watching_faults(s)
 
 
 def _address_faults(s: AgentSettings) -> Iterator[str]:
-    named = [("--listen", s.listen), ("--environment", s.environment), *(("--peers", a) for a in s.peers.values())]
+    named = [("--listen", s.listen), *(("--peers", a) for a in s.peers.values())]
+    if s.has_own_arms:
+        yield from _own_arms_faults(s)
+    else:
+        named.insert(1, ("--environment", s.environment))
     for flag, address in named:
         if fault := address_fault(address, listening=flag == "--listen"):
             yield f"{flag}: {address!r} {fault}"
@@ -410,12 +450,35 @@ def _address_faults(s: AgentSettings) -> Iterator[str]:
         )
 
 
+def _own_arms_faults(s: AgentSettings) -> Iterator[str]:
+    if fault := fault_of(s.environment):
+        yield f"--environment: {s.environment!r} {fault}"
+    if s.terms is None:
+        yield "--environment names arms of this agent's own: then --terms FILE must say what is agreed on"
+    if s.max_outstanding > 1 and (s.algorithm != "sealed" or s.clock != "free"):
+        yield "--max-outstanding beyond 1 takes --algorithm sealed, which need not wait for rewards, and --clock free"
+    if s.state is None or s.algorithm not in ALGORITHMS or not ALGORITHMS[s.algorithm].noised:
+        return
+    if not ALGORITHMS[s.algorithm].disjoint:
+        yield (
+            f"--state: where nobody else counts pulls, an old copy of a state looks like the newest, and {s.algorithm} "
+            "could release from it what it has released before; run --algorithm sealed, or leave --state out"
+        )
+    if s.clock != "free":
+        yield "--state with arms of one's own needs --clock free, by which trials are numbered, none of them twice"
+
+
 def _state_faults(s: AgentSettings) -> Iterator[str]:
     if s.algorithm not in ALGORITHMS:
         return
     noised = ALGORITHMS[s.algorithm].noised
     if s.state is not None and not noised:
         yield f"--state: {s.algorithm} adds no noise and keeps no ledger, so nothing of it must survive a restart"
+    if s.state is not None and noised and not ALGORITHMS[s.algorithm].restorable:
+        yield (
+            f"--state: {s.algorithm} has no snapshot, restore and discard, so that nothing of it survives a restart; "
+            "leave --state out, or start the testbed with --no-state"
+        )
     if s.epsilon_budget is None:
         return
     if not noised:

@@ -32,3 +32,13 @@ def cpu_s_of(act: Callable[[], object]) -> float:
     before_s = time.process_time()
     act()
     return time.process_time() - before_s
+
+
+def wall_ms() -> int:
+    """The time of day, in milliseconds since 1970, as terms have it."""
+    return time.time_ns() // 1_000_000
+
+
+def in_s(seconds: float) -> float:
+    """The time so many seconds from now, for what takes deadlines."""
+    return time.monotonic() + seconds

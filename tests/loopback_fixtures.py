@@ -48,7 +48,7 @@ class Addresses:
 
 @pytest.fixture
 def addresses() -> Iterator[Addresses]:
-    with tempfile.TemporaryDirectory(prefix="agentd-") as directory:
+    with tempfile.TemporaryDirectory(prefix="agentd.") as directory:
         yield Addresses(directory)
 
 

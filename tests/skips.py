@@ -46,12 +46,28 @@ def no_mounts() -> bool:
     return bool(refused)
 
 
+def no_namespaces() -> bool:
+    """Whether no network namespace can be made, or no wire laid in one."""
+    name = f"agentd-look-{os.getpid()}"
+    words = ["ip", "-n", name, "link", "add", "name", "one", "type", "veth", "peer", "name", "other"]
+    if (
+        shutil.which("ip") is None
+        or subprocess.run(["ip", "netns", "add", name], check=False, capture_output=True).returncode
+    ):
+        return True
+    refused = subprocess.run(words, check=False, capture_output=True).returncode
+    subprocess.run(["ip", "netns", "del", name], check=True)
+    return bool(refused)
+
+
 EXCUSES: dict[str, Callable[[], bool]] = {
     "Docker is needed": no_docker,
     "there is no compose:": lambda: not find_composes() and nothing_can_be_installed(),
     "there is no docker compose here": lambda: no_compose("docker compose"),
     "there is no docker-compose here": lambda: no_compose("docker-compose") and nothing_can_be_installed(),
     "install debootstrap": nothing_can_be_installed,
+    "there is no systemd-analyze here": nothing_can_be_installed,
+    "there is no curl here": nothing_can_be_installed,
     "making a base image from Debian packages needs root": nobody_special,
     "only root can become another user": nobody_special,
     "only root can give files away": nobody_special,
@@ -60,6 +76,7 @@ EXCUSES: dict[str, Callable[[], bool]] = {
     "signals to processes of containers need root": nobody_special,
     "only root may mount a small file system": no_mounts,
     "root without the right to mount": no_mounts,
+    "making network namespaces needs root": no_namespaces,
 }
 """What a reason says, and whether it is so on this machine."""
 

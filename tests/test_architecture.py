@@ -27,10 +27,15 @@ RULES = {
     "agentd.files": ("agentd.errors",),
     "agentd.untrusted": (),
     "agentd.fork_server": (),
+    "agentd.hangups": (),
     "agentd.interrupts": (),
     "agentd.listeners": (),
     "agentd.plugins": ("agentd.core.policy", "agentd.errors"),
-    "agentd.settings": ("agentd.addresses", "agentd.core.*", "agentd.errors"),
+    "agentd.quantities": (),
+    "agentd.settings": (
+        *("agentd.addresses", "agentd.core.*", "agentd.errors", "agentd.real_arms.kinds", "agentd.watching"),
+    ),
+    "agentd.watching": ("agentd.addresses", "agentd.core.policy"),
     "agentd.terms_file": ("agentd.core", "agentd.wire", "agentd.errors", "agentd.files", "agentd.untrusted"),
     "agentd.core": ("agentd.core.bodies", "agentd.core.policy", "agentd.core.privacy", "agentd.core.trust"),
     "agentd.core.bodies": ("agentd.core", "agentd.core.privacy"),
@@ -41,8 +46,13 @@ RULES = {
     "agentd.core.trust": ("agentd.core", "agentd.core.bodies"),
     "agentd.wire": ("agentd.core.*", "agentd.errors"),
     "agentd.shell": (
-        *("agentd.core.*", "agentd.wire", "agentd.shell.doors", "agentd.shell.state"),
-        *("agentd.errors", "agentd.files", "agentd.settings", "agentd.terms_file"),
+        *("agentd.core.*", "agentd.wire", "agentd.shell.alone", "agentd.shell.doors", "agentd.shell.state"),
+        *("agentd.errors", "agentd.files", "agentd.settings", "agentd.terms_file", "agentd.untrusted"),
+        *("agentd.shell.watch", "agentd.hangups"),
+    ),
+    "agentd.shell.alone": (
+        *("agentd.core.*", "agentd.wire", "agentd.shell", "agentd.shell.state", "agentd.real_arms"),
+        *("agentd.addresses", "agentd.errors", "agentd.settings"),
     ),
     "agentd.shell.doors": (
         *("agentd.addresses", "agentd.errors", "agentd.listeners", "agentd.shell.json_log", "agentd.shell.resolve"),
@@ -51,20 +61,27 @@ RULES = {
         *("agentd.core.*", "agentd.wire", "agentd.shell.json_log"),
         *("agentd.errors", "agentd.files", "agentd.settings", "agentd.untrusted"),
     ),
+    "agentd.shell.watch": (
+        *("agentd.core.*", "agentd.shell", "agentd.shell.state"),
+        *("agentd.errors", "agentd.settings", "agentd.untrusted", "agentd.watching"),
+    ),
+    "agentd.real_arms": ("agentd.core", "agentd.errors"),
     "agentd.plot": ("agentd.errors", "agentd.files"),
     "agentd.runs": (
         *("agentd.core.*", "agentd.errors", "agentd.files", "agentd.plot", "agentd.settings", "agentd.untrusted"),
-        "topology",
+        *("agentd.quantities", "topology"),
     ),
     "agentd.environment": (
         *("agentd.core", "agentd.core.trust", "agentd.wire", "agentd.runs"),
-        *("agentd.shell.doors", "agentd.shell.health", "agentd.shell.json_log"),
+        *("agentd.shell.doors", "agentd.shell.health", "agentd.shell.json_log", "agentd.shell.watch"),
+        "agentd.hangups",
         *("agentd.addresses", "agentd.errors", "agentd.files", "agentd.terms_file", "agentd.untrusted"),
+        *("agentd.core.policy", "agentd.real_arms", "agentd.watching"),
     ),
     "agentd.simulation": ("agentd.core.*", "agentd.wire", "agentd.runs", "agentd.errors"),
     "agentd.experiment": (
         *("agentd.core.*", "agentd.runs", "agentd.plot", "agentd.simulation"),
-        *("agentd.errors", "agentd.files", "agentd.interrupts"),
+        *("agentd.errors", "agentd.files", "agentd.interrupts", "agentd.plugins"),
     ),
     "agentd.sweeps": (
         *("agentd.runs", "agentd.simulation", "agentd.plot", "agentd.experiment.parallel"),
@@ -72,7 +89,7 @@ RULES = {
     ),
     "agentd.api": (
         *("agentd.core.*", "agentd.wire", "agentd.runs", "agentd.simulation", "agentd.sweeps"),
-        *("agentd.errors", "agentd.plugins", "agentd.settings", "agentd.untrusted"),
+        *("agentd.experiment.played_beside", "agentd.errors", "agentd.plugins", "agentd.settings", "agentd.untrusted"),
     ),
     "agentd.audit": (
         *("agentd.core.*", "agentd.wire", "agentd.shell.state"),
@@ -81,6 +98,7 @@ RULES = {
     "agentd.audit.coupling": (
         *("agentd.audit", "agentd.core.*", "agentd.wire", "agentd.errors", "agentd.settings", "agentd.shell.state"),
         *("agentd.shell.drive", "agentd.shell.json_log", "agentd.shell.link", "agentd.shell.transport"),
+        "agentd.shell.watch.agent_view",
     ),
     "agentd.bench": (
         *("agentd.core.*", "agentd.wire", "agentd.shell.doors", "agentd.shell.sockets", "agentd.runs"),
@@ -96,8 +114,10 @@ RULES = {
         *("agentd.environment", "agentd.errors", "agentd.settings"),
     ),
     "agentd.cli": ("agentd.*", "deploy.*", "topology"),
+    "agentd.cli.configuration": ("agentd.*",),
     "agentd.cli.in_memory": ("agentd.*", "topology"),
     "agentd.cli.testbed": ("agentd.*", "deploy.*"),
+    "agentd.cli.watching": ("agentd.*", "deploy.*"),
     "deploy": (),
     "deploy.plan": (
         *("agentd.core", "agentd.core.policy", "agentd.runs", "agentd.errors", "agentd.settings", "agentd.terms_file"),
@@ -116,16 +136,17 @@ RULES = {
     ),
     "deploy.soak": (
         *("deploy.chaos", "deploy.plan", "deploy.testbed", "agentd.environment", "agentd.plot", "agentd.runs"),
-        *("agentd.shell.state.reader", "agentd.simulation", "agentd.errors"),
+        *("agentd.shell.state.reader", "agentd.simulation", "agentd.errors", "agentd.quantities"),
     ),
     "deploy.testbed": (
         *("deploy.plan", "topology", "agentd.core.*", "agentd.wire", "agentd.runs", "agentd.environment"),
         *("agentd.shell.state.reader", "agentd.errors", "agentd.files", "agentd.settings", "agentd.untrusted"),
+        *("agentd.experiment.played_beside", "agentd.interrupts", "agentd.quantities"),
     ),
     "deploy.local": (
         *("deploy.plan", "deploy.testbed", "agentd.core.*", "agentd.wire", "agentd.shell.*", "agentd.environment"),
         *("agentd.runs", "agentd.errors", "agentd.fork_server", "agentd.listeners", "agentd.plugins"),
-        *("agentd.files", "agentd.settings", "agentd.terms_file", "agentd.untrusted"),
+        *("agentd.files", "agentd.quantities", "agentd.settings", "agentd.terms_file", "agentd.untrusted"),
     ),
     "deploy.containers": (
         *("deploy.plan", "deploy.testbed", "deploy.local", "agentd.runs", "agentd.environment"),
@@ -327,6 +348,7 @@ SLEEP = re.compile(r"\bsleep\((?!0\))")
 READERS = {
     "coming_back.py",  # when each frame was seen, to tell how long an agent was out of step
     "evidence.py",  # for all others
+    "mirrors.py",  # when each frame passes a wire, inside the process that captures them
     "pressed_ring.py",  # rounds per second before an attack and during it
     "pressing_neighbour.py",  # attacks by being late
     "test_import_budget.py",  # inside the process that is measured

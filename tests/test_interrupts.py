@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentd.interrupts import start_deaf
+from agentd.interrupts import signals_noted, start_deaf
 
 
 class Pool(Executor):
@@ -34,3 +34,17 @@ def test_an_interrupt_while_a_pool_starts_waits_and_its_processes_are_deaf() -> 
         start_deaf(pool)
     assert pool.blocked_in_process & 1 << (signal.SIGINT - 1)
     assert (signal.getsignal(signal.SIGINT), signal.pthread_sigmask(signal.SIG_BLOCK, [])) == before
+
+
+def test_signals_are_noted_until_patience_ends_and_then_are_what_they_were() -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with signals_noted() as came:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGINT):
+            signal.raise_signal(number)
+        assert came == [signal.SIGTERM, signal.SIGINT, signal.SIGINT]
+    with signals_noted(1) as came:
+        signal.raise_signal(signal.SIGTERM)
+        assert came == [signal.SIGTERM]
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before

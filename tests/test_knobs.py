@@ -50,11 +50,15 @@ OTHERS: dict[str, Any] = {
     "policies": {1: "ucb1"},
     "arms": (0.5, 0.25),
     "arm_range": (0.25, 0.5),
+    "bounds": (-1.0, 2.5),
     "listen": "tcp://127.0.0.1:9",
     "environment": "tcp://hub:9",
     "peers": {1: "tcp://gate-1:7001", 2: "tcp://gate-2:7002"},
     "edge_probability": 0.999,
     "admit": ("10.0.0.0/8", "fd00::/8"),
+    "http": "127.0.0.1:9100",
+    "http_names": ("gate-1", "gate-1.example"),
+    "mqtt": "mqtt://broker",
 }
 """Values where the type, the range and the choices of a field do not suggest one."""
 
@@ -248,7 +252,13 @@ def test_what_a_simulation_is_told_stands_in_its_manifest(one: Field[Any], turn:
 
 
 AGENT_KNOBS = [pytest.param(one, id=one.name) for one in fields(AgentSettings) if about(one).flag != ""]
-COMPANIONS = {**IN_COMPANY, "epsilon_budget": {"--state": "/state", **IN_COMPANY["epsilon_budget"]}}
+COMPANIONS = {
+    **IN_COMPANY,
+    "epsilon_budget": {"--state": "/state", **IN_COMPANY["epsilon_budget"]},
+    "http_names": {"--http": "127.0.0.1:9100"},
+    "http_insecure": {"--http": "127.0.0.1:9100"},
+    "mqtt_credentials": {"--mqtt": "mqtt://broker"},
+}
 
 
 @pytest.mark.parametrize("turn", WAYS)

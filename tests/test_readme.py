@@ -21,7 +21,7 @@ BLOCKS = [
 ]
 MAKE = {"make demo", "make test"}
 LESS_TO_DO = {
-    "agentd experiment": " --trials 2 --agents 24 --edge-probability 0.3 --rounds 40",
+    "agentd experiment": " --repetitions 2 --agents 24 --edge-probability 0.3 --rounds 40",
     "agentd audit": " --runs 200",
     "agentd check": " --seeds 20",
     "agentd soak": " --for 12s",

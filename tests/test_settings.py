@@ -186,7 +186,7 @@ AGENT_FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"clock": "sundial"}, "--clock must be one of lockstep, free, got 'sundial'"),
     ({"interval_s": 0.0}, "--interval must be a positive number of seconds, got 0.0"),
     ({"round_timeout_s": NAN}, "--round-timeout must be a positive number of seconds, got nan"),
-    ({"ready_timeout_s": INF}, "--ready-timeout must be a positive number of seconds, got inf"),
+    ({"ready_timeout_s": INF}, "--ready-timeout must be a number of seconds, or 0 to wait for ever, got inf"),
     ({"epsilon": 0.0}, "--epsilon must be positive (at least 1e-06) and finite, got 0.0"),
     ({"attack": "point:2"}, "the value in attack 'point:2' must be a number in [0, 1]"),
 ]  # fmt: skip

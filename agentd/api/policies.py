@@ -8,25 +8,32 @@ from pathlib import Path
 from agentd.core.bodies import Cumulative, Field
 from agentd.core.bodies import Kind as Body
 from agentd.core.bodies import register as register_body
+from agentd.core.grid import UNIT
 from agentd.core.policy import Intent, Policy, PolicySettings, register_policy
 from agentd.core.policy.base import Noiseless, Released, Silent
-from agentd.core.privacy.ledger import Release
+from agentd.core.privacy.ledger import Ledger, Release
+from agentd.core.privacy.release import NOTHING, computed, release_of
 from agentd.errors import SettingsError
 
 __all__ = [
+    "NOTHING",
+    "UNIT",
     "Body",
     "Cumulative",
     "Field",
     "Intent",
+    "Ledger",
     "Noiseless",
     "Policy",
     "PolicySettings",
     "Release",
     "Released",
     "Silent",
+    "computed",
     "named",
     "register_body",
     "register_policy",
+    "release_of",
     "where_it_stands",
 ]
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from agentd.core.grid import UNIT
 from agentd.errors import ConfigurationError, SettingsError
-from agentd.runs.regret import NOT_PULLED, regret_curve
+from agentd.runs.regret import NOT_PULLED, regret_curve, rounds_made
 from agentd.untrusted import read_in, read_json_in
 
 PULLS = "pulls.npz"
@@ -31,7 +31,7 @@ class Run:
     """
 
     arm: NDArray[np.int64]
-    """Which arm was pulled; −1 where nothing was."""
+    """Which arm was pulled; −1 where nothing was: an agent was down, or the run was interrupted."""
     reward: NDArray[np.float64]
     """What it paid, in [0, 1]; NaN where nothing was pulled."""
     means: NDArray[np.float64]
@@ -53,12 +53,14 @@ class Run:
 
     @property
     def regret(self) -> NDArray[np.float64]:
-        """Cumulative group regret after each round, measured with the true means."""
-        return regret_curve(np.where(self.arm < 0, NOT_PULLED, self.arm), tuple(self.means.tolist()))
+        """Cumulative group regret after each round that was made, measured with the true means."""
+        arm = np.where(self.arm < 0, NOT_PULLED, self.arm)
+        return regret_curve(arm[:, : rounds_made(arm)], tuple(self.means.tolist()))
 
     @property
     def regret_per_agent(self) -> float:
-        return float(self.regret[-1]) / self.agents if self.trials else 0.0
+        curve = self.regret
+        return float(curve[-1]) / self.agents if len(curve) else 0.0
 
     def frame(self) -> Any:
         """One row for each pull that was made, as a pandas DataFrame: agent, trial (from 1), arm, reward."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -75,7 +74,7 @@ def sweep(
         raise SettingsError("repetitions and jobs must be at least 1")
     configurations = grid(fixed, chosen, seed)
     store = RowStore(Path(out)) if out is not None else None
-    wanted = Sweep(configurations, repetitions, jobs or os.cpu_count() or 1)
+    wanted = Sweep.on_cores(configurations, repetitions, jobs)
     if wanted.jobs > 1:
         classes = [
             each for each in (*axes.get("algorithm", ()), settings.get("algorithm", "")) if isinstance(each, type)

@@ -16,6 +16,7 @@ from agentd.api.policies import named, where_it_stands
 from agentd.api.results import Run, load_run, run_of
 from agentd.core.policy.knobs import flag_of
 from agentd.errors import AgentdError, SettingsError
+from agentd.experiment.played_beside import play_beside
 from agentd.plugins import VARIABLE, entries
 from agentd.runs.scenario import make_scenario
 from agentd.runs.summary import manifest, summarise
@@ -27,15 +28,20 @@ from agentd.simulation.traffic import count_bytes
 _LONGEST_COMPLAINT = 500
 
 
-def simulate(*, algorithm: str | type = "sealed", engine: str | None = None, **settings: Any) -> Run:
+def simulate(
+    *, algorithm: str | type = "sealed", engine: str | None = None, yardstick: bool = True, **settings: Any
+) -> Run:
     """Run a testbed in memory: what `agentd simulate` does, without a directory.
 
     `settings` are those of the command, with underscores: agents, edge_probability, rounds, gamma, epsilon, arms,
     random_arms, seed and so on. `algorithm` is a name, `mine.py:MyPolicy`, or a class. `engine` is "vector" or
     "agents"; by default the first where it knows the algorithm. With a seed the same settings give the same pulls.
+    `yardstick` simulates the references of `summary["yardstick"]`, too; without, a loop over many runs is faster.
     """
     scenario = make_scenario(_settings(algorithm, settings))
-    chosen = engine or ("vector" if has_twin(scenario.spec.algorithm) and not scenario.spec.overrides else "agents")
+    spec = scenario.spec
+    twin = has_twin(spec.algorithm, spec.policy.half_life) and not spec.overrides
+    chosen = engine or ("vector" if twin else "agents")
     if chosen not in ("vector", "agents"):
         raise SettingsError(f'engine must be "vector" or "agents", got {engine!r}')
     started = time.perf_counter()
@@ -45,6 +51,8 @@ def simulate(*, algorithm: str | type = "sealed", engine: str | None = None, **s
         outcome = run_vector([scenario.spec])[0]
         outcome.bytes = count_bytes(scenario.spec, outcome.sent)
     summary = summarise(scenario, outcome, time.perf_counter() - started, simulated=True)
+    if yardstick:
+        summary["yardstick"] = play_beside(scenario.spec, outcome.arm).to_json()
     about = manifest(scenario, f"simulate/{chosen}")
     return run_of(outcome.arm, outcome.reward, means=scenario.spec.arms.means, summary=summary, manifest=about)
 

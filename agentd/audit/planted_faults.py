@@ -49,6 +49,7 @@ UNSEEN_FAULTS = {
     "open-sum-repeated": "a record that is told again has the open batch in it",
     "charged-twice": "the ledger is charged twice after a high reward",
     "logged-reward": "the log tells that a reward was high",
+    "shown-reward": "what others may watch tells that a reward was high",
 }
 """The same, for the coupling alone: they are beside the transcript, or have no event of their own among statistics."""
 

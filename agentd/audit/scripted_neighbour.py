@@ -27,7 +27,7 @@ from agentd.core.bodies import RELEASED, SEALED, Kind
 from agentd.core.grid import UNIT
 from agentd.core.message import Message, batch_of
 from agentd.core.policy import ALGORITHMS
-from agentd.core.policy.coins import KeyedCoins
+from agentd.core.policy.coins import KeyedCoins, held_since
 from agentd.core.policy.sealed import VARIANCE
 from agentd.core.privacy.sealing import Weighting
 from agentd.wire.codec import decode_frame, encode_frame
@@ -147,7 +147,8 @@ def _tie(case: Case, others: int, trial: int, released: tuple[int, ...]) -> list
     The choice is the larger S/A + √(VARIANCE/A)·coin; the one of the first arm is known but for its mean.
     """
     _, pulls, _, own, _ = released
-    coins = coins_of(case.seed).gauss(trial + 1, case.arms)
+    # So many origins are heard at least, and in a group that large the coins are still those of the first trial.
+    coins = coins_of(case.seed).gauss(held_since(trial + 1, _PARTS), case.arms)
     told = Weighting.of(case.epsilon).samples(1)
     known = (1 + _PARTS) * told
     middle = ((pulls - 1) * others + UNIT / 2) / (pulls * UNIT)

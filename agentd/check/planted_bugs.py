@@ -63,7 +63,7 @@ def _noise_again() -> Patches:
     """After a restart the trial that may have been sent is made again, with other noise."""
     go_on = saved_state.resume
 
-    def again(agent: Agent, saved: SavedState, _counted: int, noise: Noise) -> None:
+    def again(agent: Agent, saved: SavedState, _counted: int, noise: Noise, **_: object) -> None:
         go_on(agent, saved, saved.trial, noise)
 
     return [(SavedState, "in_doubt", lambda _self, _counted: False), (assembly, "resume", again)]

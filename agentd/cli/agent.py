@@ -8,9 +8,13 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from agentd.cli.options import FROM_ENVIRONMENT, config_option, in_order, option
+from agentd.cli.configuration.explaining import ExplainingCommand
+from agentd.cli.configuration.reading import config_option
+from agentd.cli.options import FROM_ENVIRONMENT, in_order, option
 from agentd.core.policy.knobs import PolicyKnobs, about
-from agentd.core.upwards import at_least_times
+from agentd.core.privacy.sealing import cost_of_rewards
+from agentd.errors import ConfigurationError
+from agentd.real_arms.kinds import is_real, runs_code
 from agentd.settings import AgentSettings, Pace, Spending, ordered
 
 _ON_THE_PAGE = (
@@ -20,7 +24,7 @@ _ON_THE_PAGE = (
 """The order of the help page; what is not named comes last."""
 
 
-@click.command(context_settings=FROM_ENVIRONMENT)
+@click.command(cls=ExplainingCommand, context_settings=FROM_ENVIRONMENT)
 @in_order([option(one) for one in ordered(AgentSettings, _ON_THE_PAGE) if about(one).flag != ""])
 @config_option
 def agent(**flags: Any) -> None:
@@ -28,11 +32,12 @@ def agent(**flags: Any) -> None:
 
     \b
     agentd --id 3 --peers 1=tcp://gate-1:7001,2=tcp://gate-2:7002 --listen tcp://*:7003 --insecure \\
-           --environment tcp://hub:7000 --algorithm private-ucb --epsilon 1 --gamma 2
+           --environment tcp://hub:7000 --epsilon 1 --gamma 2
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
     from agentd.shell.daemon import run_agent
 
-    settings = AgentSettings(**(flags | _from_terms(flags)))
+    _refuse_code_of_files(flags["environment"])
+    settings = AgentSettings(**(flags | _own_clock(flags) | _from_terms(flags)))
     if settings.insecure:
         click.echo(
             "warning: links are neither encrypted nor authenticated (--insecure); connections are taken from the "
@@ -42,6 +47,22 @@ def agent(**flags: Any) -> None:
     if settings.seed is not None:
         click.echo("warning: --seed makes the noise predictable: reproducible, not private", err=True)
     sys.exit(run_agent(settings))
+
+
+def _refuse_code_of_files(environment: str) -> None:
+    """A file of settings names no code: it may be somebody else's."""
+    source = click.get_current_context().get_parameter_source("environment")
+    if source is ParameterSource.DEFAULT_MAP and runs_code(environment):
+        raise ConfigurationError(
+            "the file of --config names a command to run as environment; give it with --environment or "
+            "AGENTD_ENVIRONMENT: nothing in a file of settings is ever run"
+        )
+
+
+def _own_clock(flags: dict[str, Any]) -> dict[str, Any]:
+    """With arms of its own an agent keeps its own time, unless it is told otherwise: lockstep would tell durations."""
+    unsaid = click.get_current_context().get_parameter_source("clock") is ParameterSource.DEFAULT
+    return {"clock": "free"} if unsaid and is_real(flags["environment"]) else {}
 
 
 def _from_terms(flags: dict[str, Any]) -> dict[str, Any]:
@@ -56,6 +77,6 @@ def _from_terms(flags: dict[str, Any]) -> dict[str, Any]:
     unsaid = {name for name in said if context.get_parameter_source(name) is ParameterSource.DEFAULT}
     if "epsilon" in unsaid and flags["rewards_per_person"] > 1:  # terms tell that of a reward, the flag of a person
         said["agreed_epsilon"] = said["epsilon"]
-        said["epsilon"] = at_least_times(said["epsilon"], flags["rewards_per_person"])
+        said["epsilon"] = cost_of_rewards(said["epsilon"], flags["rewards_per_person"])
         unsaid.add("agreed_epsilon")
     return {name: value for name, value in said.items() if name in unsaid}

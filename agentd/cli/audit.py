@@ -71,7 +71,7 @@ _LEAST_RUNS = 100
 @click.option("--sampler", is_flag=True, help="Test the noise exactly: every probability, every draw from given bytes.")
 @click.option("--fault", type=click.Choice(list(FAULTS)), help="Plant a fault into sealed, to see it found.")
 @click.option("--all", "everything", is_flag=True, help="Every fault and every situation, against what must come out.")
-@click.option("--processes", type=int, help="Processes that work.  [default: one per core]")
+@click.option("--processes", "--jobs", "processes", type=int, help="Processes that work.  [default: one per core]")
 @click.option("--seed", type=int, help="Of inputs, coins, worlds and deaths. Noise has none: it is the agent's own.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def audit(**flags: Any) -> int:

@@ -18,7 +18,7 @@ from agentd.check.replay import read_script, write_script
 from agentd.check.seeds import Verdict, judge_all, play_once
 from agentd.check.shrink import Shrunk, shrink
 from agentd.cli.options import FROM_ENVIRONMENT
-from agentd.cli.progress import progress
+from agentd.cli.progress import jobs_option, progress
 from agentd.errors import SettingsError
 
 SEEDS = 300
@@ -32,7 +32,7 @@ MOST_SEEDS = 10_000_000
 @click.command(context_settings=FROM_ENVIRONMENT)
 @click.option("--seeds", type=int, default=SEEDS, show_default=True, help="How many worlds to play.")
 @click.option("--first-seed", type=int, default=0, show_default=True, help="The seed of the first one.")
-@click.option("--jobs", type=int, help="Processes to do it in.  [default: one per core]")
+@jobs_option
 @click.option("--replay", "script", metavar="FILE", help="Play the world of a script again instead.")
 @click.option("--out", default=".", show_default=True, metavar="DIR", help="Where scripts of failing worlds go.")
 @click.option("--plant", "bug", type=click.Choice(list(BUGS)), help="Plant a bug, to see it found.")
@@ -58,7 +58,7 @@ def check(script: str | None, bug: str | None, *, as_json: bool, **flags: Any) -
     if script is not None:
         return _replay(Path(script), bug, as_json=as_json)
     seeds, first, jobs = flags["seeds"], flags["first_seed"], flags["jobs"] or os.cpu_count() or 1
-    _require(seeds, first, jobs, Path(flags["out"]))
+    _require(seeds, first, Path(flags["out"]))
     began_s = time.monotonic()
     verdicts = []
     with progress("check", seeds, quiet=as_json) as advance:
@@ -77,14 +77,12 @@ def check(script: str | None, bug: str | None, *, as_json: bool, **flags: Any) -
     return int(bool(failed))
 
 
-def _require(seeds: int, first: int, jobs: int, out: Path) -> None:
+def _require(seeds: int, first: int, out: Path) -> None:
     faults = []
     if not 1 <= seeds <= MOST_SEEDS:
         faults.append(f"--seeds must be in 1…{MOST_SEEDS}, got {seeds}")
     if not 0 <= first < 1 << 62:
         faults.append(f"--first-seed must be in [0, 2^62), got {first}")
-    if jobs < 1:
-        faults.append(f"--jobs must be positive, got {jobs}")
     if not out.is_dir():
         faults.append(f"--out {out} is no directory; make it first")
     if faults:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import time
 from collections.abc import Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import click
+import numpy as np
+from click.core import ParameterSource
 
 from agentd.addresses import address_fault, is_loopback
+from agentd.cli.configuration.explaining import ExplainingGroup
+from agentd.cli.configuration.forms import Networks, Numbers, Range, joined
+from agentd.cli.configuration.reading import config_option
 from agentd.cli.env_release import release
-from agentd.cli.options import FROM_ENVIRONMENT, Networks, Numbers, Range, config_option, joined
+from agentd.cli.options import FROM_ENVIRONMENT, in_order, option
 from agentd.core.chance import Purpose, stream
 from agentd.core.rewards import DISTRIBUTIONS
 from agentd.core.terms import BEACON_BYTES, Terms
@@ -23,8 +30,10 @@ from agentd.environment.live_status import dropped_in_all, in_units
 from agentd.environment.request_server import RunEnding
 from agentd.environment.run_terms import RunTerms, completed, declared, term_faults
 from agentd.environment.service import EnvironmentSettings, run_environment
+from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import read_terms
-from agentd.errors import SettingsError
+from agentd.errors import ConfigurationError, SettingsError
+from agentd.quantities import as_bytes, counted
 from agentd.runs import blamed
 from agentd.runs.arms import Arms
 from agentd.runs.directory import RunDirectory, finite
@@ -32,6 +41,7 @@ from agentd.runs.versions import versions
 from agentd.settings import TestbedSettings
 from agentd.terms_file import read_terms_file, read_terms_text
 from agentd.untrusted import read_json_in
+from agentd.watching import Watching
 from agentd.wire.environment_messages import MAX_COUNT
 from agentd.wire.frame import RUN_BYTES
 from agentd.wire.terms_digest import digest
@@ -44,7 +54,7 @@ _DEFAULT = TestbedSettings()
 _ARM_FLAGS = ("arms", "random_arms", "arm_range", "reward", "bounds")
 
 
-@click.group(context_settings=FROM_ENVIRONMENT, invoke_without_command=True)
+@click.group(cls=ExplainingGroup, context_settings=FROM_ENVIRONMENT, invoke_without_command=True)
 @click.option("--arms", type=Numbers(), help="Means of the arms in [0, 1], as in 0.9,0.8,0.5.")
 @click.option("--random-arms", type=int, help="Draw the means of this many arms instead.  [default: 5]")
 @click.option("--arm-range", type=Range(), help="Where the means of random arms are drawn from.  [default: 0,1]")
@@ -52,6 +62,24 @@ _ARM_FLAGS = ("arms", "random_arms", "arm_range", "reward", "bounds")
     "--reward", type=click.Choice(list(DISTRIBUTIONS)), help="How rewards fall around the mean.  [default: bernoulli]"
 )
 @click.option("--bounds", type=Range(), help="The scale in which agents read rewards.  [default: 0,1]")
+@click.option(
+    "--exec",
+    "command",
+    envvar="AGENTD_EXEC",
+    metavar="COMMAND",
+    help="Pull real arms: a command that is asked line by line.",
+)
+@click.option("--endpoint", metavar="URL", help="The same: an endpoint, as in http://127.0.0.1:8080/pull.")
+@click.option(
+    "--python",
+    "function",
+    envvar="AGENTD_PYTHON",
+    metavar="MODULE:MAKER",
+    help="The same: a function that is made by another.",
+)
+@click.option(
+    "--arm-timeout", "arm_timeout_s", type=float, default=10.0, show_default=True, help="Seconds a real arm has."
+)
 @click.option("--seed", type=int, help="Make the rewards reproducible.  [default: drawn, kept in environment.json]")
 @click.option("--listen", metavar="ADDRESS", default=DEFAULT_LISTEN, show_default=True, help="Where agents connect.")
 @click.option("--agents", type=int, help="Number of agents; their ids are 0 … M-1.  [default: whoever comes]")
@@ -77,6 +105,7 @@ _ARM_FLAGS = ("arms", "random_arms", "arm_range", "reward", "bounds")
 @click.option(
     "--health-file", metavar="FILE", help="Say there how it goes, for agentd health; best in /dev/shm or /run."
 )
+@in_order([option(one) for one in fields(Watching)])
 @click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Print two JSON lines: ready, and summary.")
 @config_option
 @click.pass_context
@@ -92,7 +121,8 @@ def env(ctx: click.Context, /, as_json: bool, insecure: bool, **flags: Any) -> N
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
     if ctx.invoked_subcommand is not None:
         return
-    settings = environment_settings(**flags)
+    real = real_arms(ctx, flags.pop("command"), flags.pop("endpoint"), flags.pop("function"), flags)
+    settings = environment_settings(**flags, real=real)
     _warn_beyond_loopback(settings.listen, settings.admit, insecure)
     run_environment(
         settings,
@@ -102,6 +132,35 @@ def env(ctx: click.Context, /, as_json: bool, insecure: bool, **flags: Any) -> N
 
 
 env.add_command(release)
+
+
+def real_arms(
+    ctx: click.Context, command: str | None, endpoint: str | None, function: str | None, flags: dict[str, Any]
+) -> str | None:
+    """The real arms that flags name, if any; a file of settings names no code."""
+    named = {
+        "command": command and f"exec:{command}",
+        "endpoint": endpoint,
+        "function": function and f"python:{function}",
+    }
+    given = {name: value for name, value in named.items() if value is not None}
+    if not given:
+        return None
+    if len(given) > 1 or any(flags[name] is not None for name in ("arms", "arm_range", "reward")):
+        raise SettingsError(
+            "--exec, --endpoint and --python are arms that pay by themselves; give one of them, and no means"
+        )
+    ((name, real),) = given.items()
+    if name != "endpoint" and ctx.get_parameter_source(name) is ParameterSource.DEFAULT_MAP:
+        raise ConfigurationError(
+            "the file of --config names code to run as arms; give it as a flag: nothing in a file of settings is run"
+        )
+    if name == "endpoint" and not real.startswith("http"):
+        raise SettingsError(f"--endpoint: {real!r} is not an address like http://127.0.0.1:8080/pull")
+    if flags["terms"] is None and flags["random_arms"] is None:
+        raise SettingsError("say how many real arms there are: --terms FILE, or --random-arms K")
+    flags["arm_range"] = (0.5, 0.5)  # nobody knows better: nothing is dealt from them
+    return str(real)
 
 
 def environment_settings(
@@ -114,6 +173,7 @@ def environment_settings(
     **flags: Any,
 ) -> EnvironmentSettings:
     """Settings from flags; what no flag says is taken from the run directory, if it holds a run already."""
+    watching = Watching(**{one.name: flags.pop(one.name) for one in fields(Watching) if one.name in flags})
     stored = read_terms(Path(run_dir)) if run_dir is not None else None
     given = _given(terms) if terms is not None else None
     if seed is None:
@@ -128,7 +188,14 @@ def environment_settings(
         identity = identity or given.run
         flags |= {name: value for name, value in _said_by(given).items() if flags[name] is None}
     return EnvironmentSettings(
-        arms=arms, seed=seed, run=identity, terms=given, run_dir=run_dir, log_file=log_file, **flags
+        arms=arms,
+        seed=seed,
+        run=identity,
+        terms=given,
+        run_dir=run_dir,
+        log_file=log_file,
+        watching=watching,
+        **flags,
     )
 
 
@@ -189,7 +256,17 @@ def summarise_environment(ending: RunEnding) -> dict[str, Any]:
         "refused": ending.status.refused,
         "malformed": ending.status.malformed,
         "blamed": blamed.to_json(ending.status.blamed()),
+        **_favoured(ending.bandit),
     }
+
+
+def _favoured(bandit: SharedBandit) -> dict[str, Any]:
+    """What is told where nobody knows the regret: which arm was pulled most, and how often pulls failed."""
+    if bandit.real is None:
+        return {}
+    counts = sum((seat.ledger.counts for seat in bandit.seats.values()), np.zeros(bandit.terms.arms.count, dtype=int))
+    share = float(counts.max()) / max(1, int(counts.sum()))
+    return {"favoured": int(counts.argmax()), "share": round(share, 3), "arm_faults": bandit.real.faults}
 
 
 def _run(text: str) -> bytes:
@@ -256,10 +333,11 @@ def _say_ready(settings: EnvironmentSettings, as_json: bool, address: str) -> No
         about = {"arms": arms.count, "agents": agents, "rounds": rounds, "terms": digest(terms)}
         click.echo(json.dumps({"address": address, "run": run, **about, "cannot_refuse": terms.left_open()}))
         return
-    many = f"{agents} agents" if agents is not None else "any agents"
-    ends = f"{rounds} rounds each" if rounds is not None else "no end"
+    kind = "real" if settings.real is not None else arms.kind
+    many = counted(agents, "agent") if agents is not None else "any agents"
+    ends = f"{counted(rounds, 'round')} each" if rounds is not None else "no end"
     kept = f"kept in {settings.run_dir}" if settings.run_dir is not None else "kept in memory only; see --run-dir"
-    click.echo(f"serving {arms.count} {arms.kind} arms on {address} to {many}, {ends}")
+    click.echo(f"serving {counted(arms.count, f'{kind} arm')} on {address} to {many}, {ends}")
     click.echo(f"run {run}, {kept}")
     click.echo(
         f"agents join with: agentd --id 0 --peers 1=tcp://127.0.0.1:7002 --listen tcp://127.0.0.1:7001 "
@@ -294,7 +372,7 @@ def _write_run(
             "seed": seed,
             "run": terms.run.hex(),
             "terms": digest(terms.agreed),
-            "arms": terms.arms.to_json(),
+            "arms": terms.arms.to_json() if settings.real is None else {"kind": "real", "count": terms.arms.count},
             "rows": ending.bandit.rows,
             "topology": None,
             "liars": None,
@@ -314,12 +392,16 @@ def _has_launcher(place: Path) -> bool:
 
 
 def _table(summary: dict[str, Any], place: str | None) -> str:
+    known = not math.isnan(summary["group_regret"])
+    agents = counted(summary["agents"], "agent")
     lines = [
-        f"group regret      {summary['group_regret']:,.1f} ({summary['regret_per_agent']:.2f} per agent)",
-        f"pulls             {summary['pulls']:,} of {summary['agents']} agents, {summary['agents_done']} done",
+        f"group regret      {summary['group_regret']:,.1f} ({summary['regret_per_agent']:.2f} per agent)"
+        if known
+        else f"favoured arm      {summary['favoured']} ({summary['share']:.0%} of all pulls; nobody knows the regret)",
+        f"pulls             {summary['pulls']:,} of {agents}, {summary['agents_done']} done",
     ]
     if summary["messages"]:
-        lines.append(f"messages          {summary['messages']:,} ({summary['bytes']:,} bytes)")
+        lines.append(f"messages          {summary['messages']:,} ({as_bytes(summary['bytes'])})")
     for what in ("dropped", "refused", "malformed"):
         if summary[what]:
             lines.append(f"{what:17} " + ", ".join(f"{why} {times}" for why, times in summary[what].items()))

@@ -7,6 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from agentd.core.privacy.composition import LEAST_DELTA, tight_epsilon
 from agentd.core.privacy.ledger import Ledger, paper_bound
 from agentd.core.privacy.schedule import Schedule
 from agentd.core.saved_state import SavedState
-from agentd.core.upwards import at_least_times, shown
-from agentd.errors import ConfigurationError, SettingsError, StateUnusable
+from agentd.core.upwards import at_least, shown
+from agentd.errors import ConfigurationError, SettingsError, StateUnusable, install_with
 from agentd.files import require_own
 from agentd.runs.directory import finite
 from agentd.untrusted import printable_lines
@@ -101,12 +102,16 @@ def _report_of(saved: SavedState, place: Path, delta: float, *, tight: bool) -> 
         "covers": ALGORITHMS[about["algorithm"]].covers,
         "rewards_per_person": person,
         "one_reward": {"pure": one, **at_delta},
-        "one_person": {"rewards": person, "pure": at_least_times(one, person)},
+        "one_person": {"rewards": person, "pure": _upwards(spent.cost_of_rewards(person))},
         "per_arm": [{"arm": arm, "possible": possible[arm], **_entry(spent, arm)} for arm in spent.arms],
         "total": {"possible": possible.total(), **_entry(spent)},
         "schedule": None if schedule is None else {**_schedule_entry(schedule), **at_delta},
         "paper_bound": _paper_bound(saved, delta),
     }
+
+
+def _upwards(cost: Fraction) -> float:
+    return at_least(cost.numerator, cost.denominator)
 
 
 def _schedule(saved: SavedState) -> Schedule | None:
@@ -173,7 +178,7 @@ def dp_accounting_epsilon(scales: list[int], delta: float, interval: float = 1e-
     try:
         from dp_accounting.pld.privacy_loss_distribution import from_laplace_mechanism, identity
     except ImportError:
-        raise ConfigurationError("--verify needs dp-accounting: pip install 'agentd[accounting]'") from None
+        raise ConfigurationError(f"--verify needs dp-accounting: {install_with('accounting')}") from None
     composed = identity(value_discretization_interval=interval)
     for scale, count in Counter(scales).items():
         one = from_laplace_mechanism(scale / UNIT, value_discretization_interval=interval)

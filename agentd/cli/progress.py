@@ -11,6 +11,9 @@ from typing import Any
 
 import click
 
+jobs_option = click.option("--jobs", type=click.IntRange(1), help="Processes to work with.  [default: one per core]")
+"""The same wherever work is spread over processes."""
+
 Advance = Callable[[], None]
 """Called once for each thing done."""
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from agentd.cli.options import FROM_ENVIRONMENT, Assignments, in_order, option
+from agentd.cli.configuration.forms import Assignments
+from agentd.cli.options import FROM_ENVIRONMENT, in_order, option
 from agentd.core.chance import SEED_LIMIT
 from agentd.core.message import MAX_AGENT_ID, MAX_ARMS
 from agentd.core.policy import ALGORITHMS

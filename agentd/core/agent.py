@@ -14,7 +14,7 @@ not exist here.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
 from typing import cast
 
@@ -38,7 +38,7 @@ from agentd.core.message import (
     unsigned,
 )
 from agentd.core.origins import Origins
-from agentd.core.policy.base import Intent, Policy, Released, Restorable, Snapshot, intend
+from agentd.core.policy.base import Agreeing, Farsighted, Intent, Policy, Released, Restorable, Snapshot, intend
 from agentd.core.privacy.laplace import Noise
 from agentd.core.privacy.ledger import Ledger, Release
 from agentd.core.terms import Terms
@@ -134,6 +134,8 @@ class Agent:
         lifetime = terms.lifetime if terms.lifetime is not None else lifetime or 0
         if not (0 <= lifetime <= MAX_LIFETIME and 0 <= incarnation <= MAX_INCARNATION):
             raise ValueError(f"no frame holds a lifetime of {lifetime} and an incarnation of {incarnation}")
+        if isinstance(policy, Agreeing):
+            policy.agree(terms, lifetime)
         self.own = own
         self.policy = policy
         self.lifetime = lifetime
@@ -151,6 +153,7 @@ class Agent:
         self.liar = liar
         """What makes the agent lie; None: it is honest."""
         self._intent: Intent | None = None
+        self._ahead: deque[Intent] = deque()
         self._arm: int | None = None  # of a pull that was under way in a life before
         self._again: Batch | None = None
         self.turn = Turn(self, (), None, True)
@@ -203,6 +206,29 @@ class Agent:
             arm = self._arm if self._arm is not None else self.policy.choose(trial)
             self._intent = intend(self.policy, trial, arm)
         return self._intent
+
+    def look_ahead(self) -> Intent:
+        """One more pull, though the rewards of some before it are still to come; its noise is drawn at once.
+
+        What each of them will release is settled when it is intended, so rewards that come late go where they belong.
+        """
+        if not self.turn._committed:
+            raise self.turn.too_soon("chosen")
+        if not isinstance(self.policy, Farsighted):
+            raise TypeError("this algorithm cannot choose before the reward of its last pull is in")
+        trial = (self._ahead[-1].trial if self._ahead else self.trial) + 1
+        intent = intend(self.policy, trial, self.policy.choose(trial))
+        self.policy.intended(intent)
+        if intent.noise is not None:
+            assert self.noise is not None  # noqa: S101 - who releases anything has one
+            intent.noise.draw(self.noise)
+        self._ahead.append(intent)
+        return intent
+
+    def advance_oldest(self, reward: int) -> Turn:
+        """Take in the reward of the oldest of the pulls that were looked ahead to."""
+        self._intent = self._ahead.popleft()
+        return self.advance(reward)
 
     def advance(self, reward: int) -> Turn:
         """Take in the reward of the pull that was chosen, and prepare what is told of it."""

@@ -32,11 +32,12 @@ def assemble(
     lives: Lives | None = None,
     neighbours: Iterable[int] = (),
     window: int = WINDOW,
+    uncounted: bool = False,
 ) -> Agent:
     """An agent that runs an algorithm, or a policy that is ready, and goes on after so many trials.
 
     With the state it saved it goes on where it was, under the incarnation of that state or a newer one it is given.
-    `Agent` says what the last four are for.
+    `Agent` says what the last four but one are for, `saved_state` what it is that nobody counted its pulls.
     """
     ready = make_policy(algorithm, settings, own, coins) if isinstance(algorithm, str) else algorithm
     if incarnation is None:
@@ -55,7 +56,7 @@ def assemble(
         window=window,
     )
     if saved is not None:
-        resume(agent, saved, trial, noise)
+        resume(agent, saved, trial, noise, uncounted=uncounted)
     return agent
 
 

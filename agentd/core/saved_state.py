@@ -8,6 +8,11 @@ pull was lost in a crash, or a newer state exists whose last round was sent and 
 tell. Then the trial is over, what it may have released is charged and never released again (`Restorable.discard`), and
 the agent goes on under a new incarnation, because others may hold what the newer state said under the old one. If it
 has counted more than that, or less, the state is not to be used.
+
+Nobody counts the pulls of an agent whose arms are its own, and then every state may be a copy of any age. So at every
+start from one all that was open is thrown away, whatever it may have released is charged, and the agent goes on under a
+new incarnation, with trials that the clock of the run numbers: none that a life before can have reached. This takes an
+algorithm in which a reward enters one release only; a sum that runs on might be released again.
 """
 
 from __future__ import annotations
@@ -65,32 +70,38 @@ class SavedState:
         return self.intent[1] if self.intent is not None and self.intent[0] == self.trial + 1 else None
 
 
-def resume(agent: Agent, saved: SavedState, counted: int, noise: Noise) -> None:
+def resume(agent: Agent, saved: SavedState, counted: int, noise: Noise, *, uncounted: bool = False) -> None:
     """Bring a new agent to where the saved one was; ValueError where that is not one of its own.
+
+    `uncounted`: nobody has counted its pulls, and `counted` is only a trial that no life of it has reached.
 
     A noise source that follows a seed is brought there too, by one draw per release: it must not repeat itself.
     """
     policy = agent.policy
     if not isinstance(policy, Restorable) or policy.ledger is None:
         raise ValueError("this algorithm keeps no state")
-    if not saved.trial <= counted <= saved.trial + 1:
+    if uncounted and not (counted > saved.trial and policy.ledger.disjoint):
+        raise ValueError(f"a state of trial {saved.trial} whose pulls nobody counts does not go on at {counted}")
+    if not uncounted and not saved.trial <= counted <= saved.trial + 1:
         raise ValueError(f"a state of trial {saved.trial} does not go on after {counted} trials")
     policy.restore(saved.policy)
     for release, _ in saved.releases:
         _charge(policy.ledger, release, noise)
-    if saved.in_doubt(counted):
-        _go_on_in_doubt(agent, policy, saved, noise)
+    if uncounted or saved.in_doubt(counted):
+        lost = None if uncounted else saved.intended_arm
+        _go_on_in_doubt(agent, policy, saved, noise, trial=counted, arm=lost)
         return
     said = _alive(saved.said, agent.lifetime) if agent.incarnation == saved.incarnation else None
     agent.resume(counted, arm=saved.intended_arm, said=said)
 
 
-def _go_on_in_doubt(agent: Agent, policy: Restorable, saved: SavedState, noise: Noise) -> None:
-    """Skip the trial, charge what it may have released, say nothing that was said before."""
+def _go_on_in_doubt(
+    agent: Agent, policy: Restorable, saved: SavedState, noise: Noise, *, trial: int, arm: int | None
+) -> None:
+    """Skip the trial, charge what it may have released of its arm (None: of all), say nothing that was said before."""
     if agent.incarnation <= saved.incarnation:
         raise ValueError(f"after a lost round incarnation {saved.incarnation} is over")
-    trial = saved.trial + 1
-    possible = policy.discard(saved.intended_arm, trial)
+    possible = policy.discard(arm, trial)
     assert policy.ledger is not None  # noqa: S101 - the caller has asked
     for release in possible:
         _charge(policy.ledger, release, noise)

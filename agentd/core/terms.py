@@ -93,6 +93,11 @@ class Terms:
         ranges = sorted(each for policy in self.policies for each in policy.ids)
         return (agent for first, last in ranges for agent in range(first, last + 1))
 
+    def tellers(self, tag: int) -> int:
+        """How many take part who publish bodies of this kind, or may; nobody in an open run."""
+        ranges = (each for policy in self.policies if policy.tag in (tag, None) for each in policy.ids)
+        return sum(last - first + 1 for first, last in ranges)
+
     def left_open(self) -> tuple[str, ...]:
         """What nobody who goes by these terms can refuse, because it was not agreed on."""
         unknown_kinds = not self.closed or any(policy.tag is None for policy in self.policies)

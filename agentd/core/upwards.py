@@ -20,7 +20,7 @@ def shown(epsilon: float, digits: int = 3) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def whole_up(value: float, units: int) -> int:
+def whole_up(value: float | Fraction, units: int) -> int:
     """A number in units of so many to one, rounded up, with nothing lost on the way."""
     return math.ceil(Fraction(value) * units)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from agentd.environment.shared_bandit import Seat, SharedBandit
 from agentd.runs.blamed import Blamed, blamed_by
 from agentd.runs.regret import RegretLedger
 from agentd.runs.status import AgentStatus, Status
+from agentd.shell.watch.snapshot import Figure, Observed, counter, counters, gauge, gauges
 from agentd.wire.environment_messages import MAX_COUNT, MICRO, Report, write_fields
 
 
@@ -58,6 +60,66 @@ def status_of(bandit: SharedBandit, tallies: Tallies, *, address: str, pulls_per
         unanswerable=tallies.unanswerable,
         left_open=bandit.terms.agreed.left_open(),
         done=bandit.all_done,
+    )
+
+
+_WATCHED = ("id", "trial", "round", "messages", "bytes", "done", "last_seen_s_ago", "blamed")
+"""What others may see of each agent: no regret, which would tell of the arms' true means, and neither ε nor what was
+dropped, what a budget refused among it: both may follow from arms that were pulled."""
+
+
+def observed(status: Status, unready: str) -> Observed:
+    """What others may see of a run: who is where, and what was refused; nothing of arms, rewards and regret."""
+    furthest = max((agent.round for agent in status.agents), default=0)
+    agents = [_watched(agent, furthest) for agent in status.agents]
+    said = {
+        "run": status.run,
+        "rounds": status.rounds,
+        "pulls": status.pulls,
+        "pulls_per_s": status.pulls_per_s,
+        "refused": status.refused,
+        "malformed": status.malformed,
+        "unanswerable": status.unanswerable,
+        "done": status.done,
+        "agents": agents,
+    }
+    return Observed((*_run_figures(status), *_agent_figures(agents)), said, unready)
+
+
+def _watched(agent: AgentStatus, furthest: int) -> dict[str, Any]:
+    silent_s = agent.last_seen_s_ago
+    return {name: getattr(agent, name) for name in _WATCHED} | {
+        "last_seen_s_ago": None if silent_s is None else int(silent_s),  # who looks on need not know it any better
+        "lag": 0 if agent.done else furthest - agent.round,
+    }
+
+
+def _run_figures(status: Status) -> tuple[Figure, ...]:
+    there = {
+        "done": sum(agent.done for agent in status.agents),
+        "seen": len(status.awake()),
+        "known": len(status.agents),
+    }
+    return (
+        counter("pulls", "Pulls that were answered.", status.pulls),
+        gauge("pulls_per_second", "The same, per second since the last look.", status.pulls_per_s),
+        counters("refused", "Requests that were refused, by reason.", "reason", status.refused),
+        counters("malformed", "Requests that could not be read, by reason.", "reason", status.malformed),
+        counter("unanswerable", "Replies whose receiver was gone or did not read.", status.unanswerable),
+        gauges("agents", "How many agents are known, were seen since it started, are done.", "state", there.items()),
+    )
+
+
+def _agent_figures(agents: Iterable[Mapping[str, Any]]) -> tuple[Figure, ...]:
+    about = {
+        "trial": ("agent_trial", "Pulls of an agent."),
+        "lag": ("agent_lag_rounds", "How many rounds it is behind the furthest; 0 once it is done."),
+        "last_seen_s_ago": ("agent_silent_seconds", "Since it last asked for something."),
+        "done": ("agent_done", "1 if it has reported that it is done."),
+    }
+    return tuple(
+        gauges(name, said, "agent", ((each["id"], each[key]) for each in agents if each[key] is not None))
+        for key, (name, said) in about.items()
     )
 
 
@@ -128,17 +190,23 @@ def _agents_of(bandit: SharedBandit, now_s: float) -> tuple[AgentStatus, ...]:
     blaming = (seat.report for seat in seats.values() if seat.report is not None and seat.report.blames)
     blamed = blamed_in(blaming, rows)
     last = bandit.terms.rounds or MAX_TRIAL
-    return tuple(_agent_status(agent, seats.get(agent), now_s, last, blamed.get(agent, {})) for agent in rows)
+    real = bandit.real is not None
+    return tuple(
+        _agent_status(agent, seats.get(agent), now_s, last, blamed.get(agent, {}), real=real) for agent in rows
+    )
 
 
-def _agent_status(agent: int, seat: Seat | None, now_s: float, last: int, blamed: Blamed) -> AgentStatus:
+def _agent_status(
+    agent: int, seat: Seat | None, now_s: float, last: int, blamed: Blamed, *, real: bool = False
+) -> AgentStatus:
     report = seat.report if seat is not None else None
     ledger: RegretLedger | None = seat.ledger if seat is not None else None
     seen_s = seat.seen_s if seat is not None else None
+    regret = math.nan if real else ledger.group_regret if ledger is not None else 0.0
     return AgentStatus(
         id=agent,
         trial=ledger.rounds_seen if ledger is not None else 0,
-        regret=ledger.group_regret if ledger is not None else 0.0,
+        regret=regret,
         messages=report.messages if report is not None else 0,
         bytes=report.bytes if report is not None else 0,
         dropped=sum(count for _, count in report.dropped) if report is not None else 0,

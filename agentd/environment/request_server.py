@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from agentd.environment.hello_limit import HelloLimit
-from agentd.environment.live_status import Speed, Tallies, status_of
+from agentd.environment.live_status import Speed, Tallies, observed, status_of
 from agentd.environment.log_throttle import LogThrottle
 from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import Store
 from agentd.errors import PeerError
 from agentd.runs.status import Status
 from agentd.shell.json_log import Log
+from agentd.shell.watch.snapshot import Observed
 from agentd.wire.codec import decode_environment, encode_environment
 from agentd.wire.environment_messages import (
     Hello,
@@ -35,6 +36,8 @@ from agentd.wire.environment_messages import (
 from agentd.wire.frame import VERSION, Reason
 
 STATUS_EVERY_S = 1.0
+LOOK_EVERY_S = 0.01
+"""How often to look whether real arms have paid."""
 _STATUS_SHARE = 0.05  # with thousands of agents status.json is written less often, to cost no more than this
 
 
@@ -92,18 +95,27 @@ class RequestServer:
         self._hellos = HelloLimit()
         self._started_s = self._now_s()
         self._speed = Speed(bandit.pulls, self._started_s)
+        self._watched_speed = Speed(bandit.pulls, self._started_s)
         self._changed = False
         self._status_due_s = self._started_s
         self._saved_done: set[int] = set()
         """Who is done, as reports.json says; what else their reports say is written with the next status."""
         self._unsaved_done = False
+        self._under_way: dict[int, list[bytes]] = {}
+        """Requests for pulls of real arms that have not paid yet, one of each agent."""
 
     async def serve(self, until_done: bool) -> None:
         """Answer requests; returns when all agents are done, if asked to, else never."""
         while not (until_done and self.bandit.all_done):
-            await self._router.ready(max(0.0, self._status_due_s - self._now_s()) if self._changed else None)
+            await self._router.ready(self._patience_s())
             self.answer_waiting()
             self._write_status_if_due()
+
+    def _patience_s(self) -> float | None:
+        """How long to wait for requests at most; None: for ever."""
+        if self._under_way:
+            return LOOK_EVERY_S
+        return max(0.0, self._status_due_s - self._now_s()) if self._changed else None
 
     def announce(self) -> str:
         """Say in the log and in status.json that requests are taken; returns the address."""
@@ -116,7 +128,8 @@ class RequestServer:
 
     def answer_waiting(self) -> int:
         """Answer all that has arrived; returns how many requests that were."""
-        messages = self._router.waiting()
+        messages = [*self._under_way.values(), *self._router.waiting()]
+        self._under_way = {}
         if not messages:
             return 0
         now_s = self._now_s()
@@ -128,6 +141,13 @@ class RequestServer:
                 self.tallies.unanswerable += 1
         self._changed = True
         return len(messages)
+
+    def observe(self, state: str) -> Observed:
+        """What others may see of the run."""
+        now_s = self._now_s()
+        speed = self._watched_speed.look(self.bandit.pulls, now_s)
+        status = status_of(self.bandit, self.tallies, address=self._router.address, pulls_per_s=speed, now_s=now_s)
+        return observed(status, "" if state == "running" else f"it is {state}")
 
     def finish(self) -> RunEnding:
         """Write everything down and say goodbye."""
@@ -152,6 +172,10 @@ class RequestServer:
         if type(request) is Hello and self._is_said_too_often(request, now_s):
             return None
         reply = self.bandit.answer(request, now_s)
+        if reply is None:  # a real arm is being pulled; of several requests of an agent the latest is answered
+            assert isinstance(request, Pull)  # noqa: S101
+            self._under_way[request.agent] = parts
+            return None
         if type(reply) is Refused:
             self.tallies.refused[reply.code.name.lower()] += 1
             self._complain(reply.code.name.lower(), now_s, text=reply.text)

@@ -13,14 +13,19 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import zmq
 
+from agentd import __version__
 from agentd.addresses import admit_fault
 from agentd.core.message import TOKEN_BYTES
+from agentd.core.policy.knobs import faults_of
 from agentd.core.terms import BEACON_BYTES, Terms
+from agentd.environment.log_throttle import LogThrottle
 from agentd.environment.request_server import RequestServer, RunEnding
 from agentd.environment.router import Router
 from agentd.environment.run_terms import RunTerms, completed, declared, term_faults
@@ -28,16 +33,25 @@ from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import Store, read_terms
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
 from agentd.files import OwnDirectory
+from agentd.hangups import outlive_hangups
+from agentd.real_arms.kinds import fault_of, workers
 from agentd.runs.arms import Arms
 from agentd.runs.seats import read_seats
 from agentd.shell.doors.admission import admission_of_environment
 from agentd.shell.health import BEAT_EVERY_S, Health
 from agentd.shell.json_log import Log, open_log
+from agentd.shell.watch.watcher import Watcher
+from agentd.watching import Watching, watching_faults
 from agentd.wire.frame import RUN_BYTES
 from agentd.wire.terms_digest import difference
 
+if TYPE_CHECKING:  # hardly any environment has real arms
+    from agentd.real_arms.shared_arms import RealDealer
+
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SPARE_FILES = 64
+PULLED_AT_ONCE = 8
+"""Real arms that are pulled at the same time: so many commands run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +82,10 @@ class EnvironmentSettings:
     """Networks that agents may connect from over TCP; none: whoever can."""
     seats: str | None = None
     """A file with the hashes of tokens that hold seats from the beginning; None: whoever comes first takes a seat."""
+    real: str | None = None
+    """Real arms to pull, as in exec:COMMAND; None: those above are dealt. Never written down."""
+    arm_timeout_s: float = 10.0
+    """How long a real arm may take before the pull counts as the lower bound."""
     until_done: bool = False
     """End when every agent has reported that it is done."""
     together: bool = False
@@ -76,6 +94,8 @@ class EnvironmentSettings:
     """JSON lines; None: standard error."""
     health_file: str | None = None
     """Where to say every second how it goes, for `agentd health`; None: nowhere."""
+    watching: Watching = field(default_factory=Watching)
+    """Who else may see that."""
 
     def __post_init__(self) -> None:
         faults = list(
@@ -85,6 +105,15 @@ class EnvironmentSettings:
             faults.append("--until-done needs --agents or --terms: without them nobody knows who is missing")
         if fault := admit_fault(self.admit):
             faults.append(fault)
+        faults += [*faults_of(self.watching), *watching_faults(self.watching)]
+        if self.real is not None and (wrong := fault_of(self.real)):
+            faults.append(f"{self.real!r} {wrong}")
+        if self.real is not None and (self.watching.http is not None or self.watching.mqtt is not None):
+            faults.append(
+                "real arms may pay in time, and --http or --mqtt would tell everybody when a pull was answered"
+            )
+        if not 0 < self.arm_timeout_s < 1e6:
+            faults.append(f"--arm-timeout must be a positive number of seconds, got {self.arm_timeout_s:g}")
         if faults:
             raise SettingsError("; ".join(faults))
 
@@ -101,9 +130,11 @@ def run_environment(
     """
     if settings.run_dir is not None:
         OwnDirectory.made(Path(settings.run_dir)).close()  # before anything is written there
-    log = open_log(settings.log_file, "info").bind(role="environment")
+    log = open_log(settings.log_file, "info", settings.watching.log_format).bind(role="environment")
     health = Health(settings.health_file, role="environment", number=None, log=log)
     with ExitStack() as stack:
+        watcher = Watcher.open(settings.watching, {"role": "environment", "version": __version__}, health, log)
+        stack.callback(watcher.close)
         health.say("starting")
         store = None
         if settings.run_dir is not None:
@@ -115,13 +146,20 @@ def run_environment(
         router = Router(context, settings.listen, admission)
         stack.callback(router.close)
         bandit = open_bandit(settings, store, log)
+        if bandit.real is not None:
+            stack.callback(bandit.real.close)
         if store is not None:
             bandit.operator = secrets.token_bytes(TOKEN_BYTES)
             store.write_operator(router.address, bandit.operator)
         server = RequestServer(bandit, router, store, log)
+        watcher.look = server.observe
         _allow_files(bandit.terms.agents, log)
+
+        def outlive(loop: asyncio.AbstractEventLoop, end: Callable[[], object]) -> None:
+            outlive_hangups(loop, log.info, end, settings.log_file)
+
         try:
-            asyncio.run(_serve(server, settings.until_done, on_ready or _ignore, health))
+            asyncio.run(_serve(server, settings.until_done, on_ready or _ignore, health, outlive))
             ending = server.finish()
             health.say("done")
         except AgentdError as fault:
@@ -136,7 +174,10 @@ def open_bandit(settings: EnvironmentSettings, store: Store | None, log: Log) ->
     """The bandit of a new run, or of the run that the directory holds, with all that it knew."""
     stored = read_terms(store.path) if store is not None else None
     terms = settle(settings, stored)
-    bandit = SharedBandit(terms, together=settings.together)
+    real = None
+    if settings.real is not None:
+        real = _real_dealer(settings.real, settings.arm_timeout_s, terms, log)
+    bandit = SharedBandit(terms, together=settings.together, real=real)
     if store is not None and stored is None:
         store.begin(terms)
     elif store is not None:
@@ -150,6 +191,23 @@ def open_bandit(settings: EnvironmentSettings, store: Store | None, log: Log) ->
         if store is not None and reserved:
             store.record_seats(reserved)
     return bandit
+
+
+def _real_dealer(name: str, timeout_s: float, terms: RunTerms, log: Log) -> RealDealer:
+    """Who pulls real arms for all agents, several at a time."""
+    from agentd.real_arms.pulling import Pulling
+    from agentd.real_arms.shared_arms import RealDealer
+
+    log.warning("real arms: frames of agents leave when their rewards come; a reward that is a duration is seen by all")
+    throttle = LogThrottle()
+
+    def tell(reason: StrEnum, why: str) -> None:
+        if (times := throttle.due(reason.value, time.monotonic())) is not None:
+            log.warning("a pull counts as the lower bound", reason=reason.value, why=why, times=times)
+
+    about = {"life": 0, "run": terms.run.hex()}
+    bounds = (terms.arms.low, terms.arms.high)
+    return RealDealer(Pulling(workers(name, PULLED_AT_ONCE, about), bounds, tell), timeout_s)
 
 
 def _reserve(bandit: SharedBandit, place: Path, log: Log) -> None:
@@ -200,14 +258,23 @@ def _new_run(settings: EnvironmentSettings, now_ms: int) -> RunTerms:
     )
 
 
-async def _serve(server: RequestServer, until_done: bool, on_ready: Callable[[str], None], health: Health) -> None:
+async def _serve(
+    server: RequestServer,
+    until_done: bool,
+    on_ready: Callable[[str], None],
+    health: Health,
+    outlive: Callable[[asyncio.AbstractEventLoop, Callable[[], object]], None],
+) -> None:
     """Serve until done or until the first signal; the second one ends the process at once, whatever it is doing."""
     loop = asyncio.get_running_loop()
     serving = asyncio.create_task(server.serve(until_done))
     for number in _SIGNALS:
         loop.add_signal_handler(number, serving.cancel)
+    outlive(loop, serving.cancel)
     health.say("running")
     _beat(loop, health)
+    if health.watcher is not None:
+        health.watcher.start(loop)
     on_ready(server.announce())
     await asyncio.wait((serving,))
     for number in _SIGNALS:

@@ -26,6 +26,7 @@ from agentd.environment.lives_spent import NO_LIFE, LivesSpent
 from agentd.environment.run_round import RunRound
 from agentd.environment.run_terms import RunTerms
 from agentd.environment.seating import SeatChange, SeatEvent, Seating
+from agentd.real_arms.shared_arms import RealDealer
 from agentd.runs.arms import Arms, uniforms
 from agentd.runs.regret import LEDGER_LIMIT_PULLS, NO_REWARD, NOT_PULLED, RegretLedger
 from agentd.wire.environment_messages import (
@@ -153,6 +154,8 @@ class SharedBandit:
     """Pulls that were counted and not yet taken by `take_fresh`."""
     pulls: int = 0
     seating: Seating = field(init=False)
+    real: RealDealer | None = None
+    """Who has real arms pulled; None: rewards are dealt from the seed."""
     _dealer: Dealer = field(init=False)
     _arms: int = field(init=False)
     _most: int = field(init=False)
@@ -173,7 +176,8 @@ class SharedBandit:
         self._room = LEDGER_LIMIT_PULLS if terms.rounds is None else math.inf
         self._run_round = RunRound(self._last)
 
-    def answer(self, request: Request, now_s: float) -> Reply:
+    def answer(self, request: Request, now_s: float) -> Reply | None:
+        """The reply to a request; None: a real arm is being pulled, ask again soon."""
         if isinstance(request, (Pull, Report)):
             seat = self.seats.get(request.agent)
             if not self.seating.holds(request.agent, request.token):
@@ -201,7 +205,7 @@ class SharedBandit:
             raise ValueError(f"agent {agent} has more pulls than the {self.terms.rounds} rounds of this run")
         if (arm >= self.terms.arms.count).any():
             raise ValueError(f"agent {agent} pulled an arm beyond the {self.terms.arms.count} that exist")
-        if not np.array_equal(self._dealer.deal_all(agent, arm), reward):
+        if self.real is None and not np.array_equal(self._dealer.deal_all(agent, arm), reward):
             raise ValueError(f"the rewards of agent {agent} are not those of this run's seed")
         seat = self.seats.setdefault(agent, self._new_seat())
         for trial, (a, r) in enumerate(zip(arm.tolist(), reward.tolist(), strict=True), start=1):
@@ -250,6 +254,8 @@ class SharedBandit:
     @property
     def group_regret(self) -> float:
         """Group regret of all pulls so far."""
+        if self.real is not None:
+            return math.nan  # nobody knows what real arms would have paid
         return math.fsum(seat.ledger.group_regret for seat in self.seats.values())
 
     @property
@@ -370,7 +376,7 @@ class SharedBandit:
         missing = self.terms.agents - len(self._at_gate)
         return Wait(pull.trial, missing) if missing and now_s < self._gate_opens_s else None
 
-    def _pull(self, seat: Seat, pull: Pull) -> Reply:
+    def _pull(self, seat: Seat, pull: Pull) -> Reply | None:
         agent, _, trial, arm, committed = pull
         pulled = seat.ledger.rounds_seen
         if committed > seat.committed:
@@ -380,7 +386,12 @@ class SharedBandit:
             return self._out_of_turn(seat, pull)
         if arm >= self._arms or self.pulls >= self._room:
             return self._out_of_turn(seat, pull)
-        reward = self._dealer.deal(agent, trial, arm)
+        if self.real is None:
+            reward = self._dealer.deal(agent, trial, arm)
+        elif (paid := self.real.deal(agent, trial, arm)) is None:
+            return _another_arm(pull) if self.real.conflicts(agent, trial, arm) else None
+        else:
+            reward = paid
         seat.ledger.count(0, trial, arm, reward)
         self.pulls += 1
         self.fresh.append((agent, trial, arm, reward))
@@ -419,5 +430,9 @@ def _again(seat: Seat, pull: Pull) -> Reply:
     assert known is not None  # noqa: S101  # ledgers have no gaps
     arm, reward = known
     if arm != pull.arm:
-        return Refused(Refusal.TRIAL_CONFLICT, f"trial {pull.trial} of agent {pull.agent} was another arm")
+        return _another_arm(pull)
     return Reward(pull.trial, arm, reward)
+
+
+def _another_arm(pull: Pull) -> Refused:
+    return Refused(Refusal.TRIAL_CONFLICT, f"trial {pull.trial} of agent {pull.agent} was another arm")

@@ -15,9 +15,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Sequence
-from importlib.metadata import version
 from pathlib import Path
 
+from agentd import __version__
 from agentd.environment.live_status import report_from_json, report_to_json
 from agentd.environment.lives_spent import LivesSpent, from_json
 from agentd.environment.pull_journal import PullJournal, replay
@@ -65,7 +65,7 @@ class Store:
         """Write down the terms of a new run; the journal first, so that terms without one mean that it was lost."""
         self._journal.begin(terms.run)
         self._seats.begin(terms.run)
-        about = {"format": FORMAT, "version": version("agentd"), "created": time.strftime(CREATED)}
+        about = {"format": FORMAT, "version": __version__, "created": time.strftime(CREATED)}
         replace_file(self.path / TERMS, json.dumps(about | terms.to_json(), indent=2) + "\n")
 
     def take_up(self, bandit: SharedBandit) -> int:
@@ -121,6 +121,8 @@ class Store:
         directory = RunDirectory(self.path)
         try:
             directory.write_pulls(arm, reward)
+            if bandit.real is not None:  # nobody knows the regret
+                return
             events = fault_log.read_events(self.path)
             directory.write_regret(arm, bandit.terms.arms.means, "Group regret", events)
         except OSError as fault:

@@ -1,1 +1,1 @@
-"""The paper's figures: trials, their results on disk, many processes, the bounds beside them."""
+"""The paper's figures: repetitions, their results on disk, many processes, the bounds beside them."""

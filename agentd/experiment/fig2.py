@@ -1,4 +1,4 @@
-"""fig2: what is read off its runs, and how it is drawn: regret, messages and bytes side by side, against the true ε."""
+"""fig2: what is read off its runs, and how it is drawn: regret, messages and bytes against the composed ε."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
-from agentd.experiment.figures import Figure, Measured, over_trials, subtitle_of
+from agentd.experiment.figures import Figure, Measured, over_repetitions, subtitle_of
+from agentd.experiment.repeated_runs import Setup
 from agentd.experiment.result_cache import Floats
-from agentd.experiment.trials import Setup
 from agentd.plot.curves import Curve
 from agentd.plot.with_matplotlib import Panel, plot_panels
 
-EPSILON_LABEL = "true ε of each reward"
+EPSILON_LABEL = "composed ε of each reward"
 
 Reading = Callable[[Measured], Floats]
-"""One value per trial of a series."""
+"""One value per repetition of a series."""
 
 
 def draw(figure: Figure, setup: Setup, measured: Sequence[Measured], *, path_svg: Path, path_png: Path) -> None:
@@ -42,7 +42,7 @@ def panels_of(measured: Sequence[Measured]) -> list[Panel]:
 
 
 def curves_of(measured: Sequence[Measured], read: Reading) -> list[Curve]:
-    """One line per algorithm: over the true ε where it makes a promise, level and dashed where it makes none."""
+    """One line per algorithm: over the composed ε where it makes a promise, level and dashed where it makes none."""
     groups: dict[str, list[Measured]] = {}
     for one in measured:
         groups.setdefault(one.series.label, []).append(one)
@@ -53,7 +53,7 @@ def curves_of(measured: Sequence[Measured], read: Reading) -> list[Curve]:
 def _curve(label: str, group: Sequence[Measured], promises: Sequence[float], read: Reading) -> Curve:
     level = group[0].series.promise is None
     values = np.array([read(one) for one in group]).T
-    mean, stderr = over_trials(values)
+    mean, stderr = over_repetitions(values)
     x = np.array(promises if level else [one.series.promise for one in group], dtype=np.float64)
     errors = None if np.isnan(stderr).any() else stderr
     if level:

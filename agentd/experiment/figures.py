@@ -18,9 +18,9 @@ import numpy as np
 from agentd.core.policy import PolicySettings
 from agentd.core.privacy.calibrate import nominal_interval, nominal_private
 from agentd.experiment import theory
+from agentd.experiment.repeated_runs import Lifetime, Repetitions, Series, Setup, Unit
 from agentd.experiment.result_cache import Floats, UnitResult
 from agentd.experiment.theory import Bound
-from agentd.experiment.trials import Lifetime, Series, Setup, Trials, Unit
 from agentd.plot.curves import Curve
 from agentd.plot.with_matplotlib import plot_regret, plot_sweep
 from agentd.runs.spec import Network
@@ -40,12 +40,12 @@ class Axis(Enum):
 
     ROUND = "round"
     GAMMA = "gamma"
-    EPSILON = "true_epsilon"
+    EPSILON = "composed_epsilon"
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """What a theorem needs to know about one trial."""
+    """What a theorem needs to know about one repetition."""
 
     means: tuple[float, ...]
     agents: int
@@ -55,7 +55,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class BoundLine:
-    """A theorem about one series, averaged over the trials."""
+    """A theorem about one series, averaged over the repetitions."""
 
     label: str
     series: Series
@@ -86,7 +86,7 @@ class Knobs:
     contamination: float = 1e-3
     """How often liars lie, and what byzantine-ucb prepares for."""
     rounds: int = 1000
-    """Pulls of each agent: how long a true ε has to last."""
+    """Pulls of each agent: how long a composed ε has to last."""
 
 
 def fig1a(knobs: Knobs) -> Figure:
@@ -107,7 +107,7 @@ def fig1a(knobs: Knobs) -> Figure:
         log_y=True,
         bounds=(
             BoundLine("upper bound of private-ucb", private, _private_theorem(knobs.epsilon)),
-            BoundLine("lower bound of any group", private, lambda trial: theory.lower(trial.means)),
+            BoundLine("lower bound of any group", private, lambda repetition: theory.lower(repetition.means)),
         ),
     )
 
@@ -151,39 +151,46 @@ def fig1c(knobs: Knobs) -> Figure:
     )
 
 
-TRUE_EPSILONS = (0.1, 0.3, 1.0, 3.0)
+COMPOSED_EPSILONS = (0.1, 0.3, 1.0, 3.0)
 """What fig2 promises for each reward."""
 
 
 def fig2(knobs: Knobs) -> Figure:
-    """Privacy at equal promises: final regret and traffic of the noised algorithms at the same true ε."""
+    """Privacy at equal promises: final regret and traffic of the noised algorithms at the same composed ε.
+
+    Of sealed that is the ε of the whole transcript; of private-ucb of its noised sums only, given pulls, which leak.
+    coop-thompson is sealed's rule without privacy: what privacy costs is to be read off against that one.
+    """
     public = PolicySettings(arms=ARMS)
     private = [
-        _promised(name, true, rate(true, knobs.rounds), lifetime)
+        _promised(name, composed, rate(composed, knobs.rounds), lifetime)
         for name, rate, lifetime in (
-            ("sealed", lambda true, _rounds: true, Lifetime.FULL),
+            ("sealed", lambda composed, _rounds: composed, Lifetime.FULL),
             ("private-ucb", nominal_private, Lifetime.FULL),
             ("dp-ucb-int", nominal_interval, Lifetime.NONE),
         )
-        for true in TRUE_EPSILONS
+        for composed in COMPOSED_EPSILONS
     ]
     return Figure(
         name="fig2",
-        title="Equal promises: regret and traffic at the same true ε",
-        setting="arms uniform on [0, 1], γ = diameter",
+        title="Equal promises: regret and traffic at the same composed ε",
+        setting="arms uniform on [0, 1], γ = diameter; only with sealed ε covers all that leaves",
         series=(
             *private,
             Series("ucb1", "ucb1, every agent alone", "ucb1", public, Lifetime.NONE, bytes_too=True),
             Series("coop-ucb", "coop-ucb, not private", "coop-ucb", public, Lifetime.FULL, bytes_too=True),
+            Series(
+                "coop-thompson", "coop-thompson, not private", "coop-thompson", public, Lifetime.FULL, bytes_too=True
+            ),
         ),
         axis=Axis.EPSILON,
         log_y=True,
     )
 
 
-def _promised(name: str, true: float, nominal: float, lifetime: Lifetime) -> Series:
+def _promised(name: str, composed: float, nominal: float, lifetime: Lifetime) -> Series:
     policy = PolicySettings(arms=ARMS, epsilon=nominal)
-    return Series(f"{name}-{true:g}", name, name, policy, lifetime, promise=true, bytes_too=True)
+    return Series(f"{name}-{composed:g}", name, name, policy, lifetime, promise=composed, bytes_too=True)
 
 
 def _byzantine(contamination: float, lifetime: Lifetime, lies: str) -> Series:
@@ -192,9 +199,13 @@ def _byzantine(contamination: float, lifetime: Lifetime, lies: str) -> Series:
 
 
 def _private_theorem(epsilon: float) -> Callable[[Instance], Bound]:
-    def theorem(trial: Instance) -> Bound:
+    def theorem(repetition: Instance) -> Bound:
         return theory.private(
-            trial.means, agents=trial.agents, gamma=trial.gamma, clique_cover=trial.clique_cover, epsilon=epsilon
+            repetition.means,
+            agents=repetition.agents,
+            gamma=repetition.gamma,
+            clique_cover=repetition.clique_cover,
+            epsilon=epsilon,
         )
 
     return theorem
@@ -208,13 +219,13 @@ FIGURES: Mapping[str, Callable[[Knobs], Figure]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """What the runs of one series gave; rows of `final` and of the others are points, columns trials."""
+    """What the runs of one series gave; rows of `final` and of the others are points, columns repetitions."""
 
     series: Series
     points: range
     final: Floats
     curve: Floats
-    """Regret over time at the last point, trial × round."""
+    """Regret over time at the last point, repetition × round."""
     epsilon: Floats
     epsilon_at_delta: Floats
     fallbacks: Floats
@@ -225,25 +236,28 @@ class Measured:
     """Work in all, on however many cores."""
 
 
-def gather(figure: Figure, trials: Trials, results: Mapping[Unit, UnitResult]) -> list[Measured]:
+def gather(figure: Figure, repetitions: Repetitions, results: Mapping[Unit, UnitResult]) -> list[Measured]:
     """Put the results together, series by series; in whatever order they were made, the result is the same."""
     place = {
-        (unit.series, unit.gamma, trial): (result, row)
+        (unit.series, unit.gamma, repetition): (result, row)
         for unit, result in results.items()
-        for row, trial in enumerate(unit.trials)
+        for row, repetition in enumerate(unit.repetitions)
     }
-    return [_gather_series(series, trials, results, place) for series in figure.series]
+    return [_gather_series(series, repetitions, results, place) for series in figure.series]
 
 
 def _gather_series(
     series: Series,
-    trials: Trials,
+    repetitions: Repetitions,
     results: Mapping[Unit, UnitResult],
     place: Mapping[tuple[Series, int, int], tuple[UnitResult, int]],
 ) -> Measured:
-    points = trials.points(series)
+    points = repetitions.points(series)
     rows = [
-        [place[series, trials.gamma(series, trial, point), trial] for trial in range(trials.setup.trials)]
+        [
+            place[series, repetitions.gamma(series, repetition, point), repetition]
+            for repetition in range(repetitions.setup.repetitions)
+        ]
         for point in points
     ]
     return Measured(
@@ -261,8 +275,8 @@ def _gather_series(
     )
 
 
-def over_trials(values: Floats) -> tuple[Floats, Floats]:
-    """Mean and standard error over the first axis, the trials; a single trial has no error, NaN."""
+def over_repetitions(values: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard error over the first axis, the repetitions; a single repetition has no error, NaN."""
     count = values.shape[0]
     mean: Floats = values.mean(axis=0)
     if count == 1:
@@ -273,35 +287,39 @@ def over_trials(values: Floats) -> tuple[Floats, Floats]:
 def curve_of(measured: Measured, axis: Axis) -> Curve:
     """The line of a series: over rounds, or over γ."""
     if axis is Axis.ROUND:
-        x, (mean, stderr) = np.arange(1.0, measured.curve.shape[1] + 1.0), over_trials(measured.curve)
+        x, (mean, stderr) = np.arange(1.0, measured.curve.shape[1] + 1.0), over_repetitions(measured.curve)
     elif axis is Axis.GAMMA:
-        x, (mean, stderr) = np.array(measured.points, dtype=np.float64), over_trials(measured.final.T)
+        x, (mean, stderr) = np.array(measured.points, dtype=np.float64), over_repetitions(measured.final.T)
     else:
-        x, (mean, stderr) = np.array([measured.series.promise or math.inf]), over_trials(measured.final.T)
+        x, (mean, stderr) = np.array([measured.series.promise or math.inf]), over_repetitions(measured.final.T)
     return Curve(measured.series.label, x, mean, None if np.isnan(stderr).any() else stderr)
 
 
-def average_bounds(figure: Figure, trials: Trials, count_cliques: CountCliques) -> dict[str, Bound]:
-    """The figure's theorems by their labels, each averaged over the trials."""
-    return {line.label: _average_bound(line, trials, count_cliques) for line in figure.bounds}
+def average_bounds(figure: Figure, repetitions: Repetitions, count_cliques: CountCliques) -> dict[str, Bound]:
+    """The figure's theorems by their labels, each averaged over the repetitions."""
+    return {line.label: _average_bound(line, repetitions, count_cliques) for line in figure.bounds}
 
 
-def _average_bound(line: BoundLine, trials: Trials, count_cliques: CountCliques) -> Bound:
-    instances = (_instance(line.series, trials, trial, count_cliques) for trial in range(trials.setup.trials))
+def _average_bound(line: BoundLine, repetitions: Repetitions, count_cliques: CountCliques) -> Bound:
+    instances = (
+        _instance(line.series, repetitions, repetition, count_cliques)
+        for repetition in range(repetitions.setup.repetitions)
+    )
     bounds = [line.theorem(instance) for instance in instances]
     slope, constant = np.mean([bound.slope for bound in bounds]), np.mean([bound.constant for bound in bounds])
     return Bound(float(slope), float(constant))
 
 
-def _instance(series: Series, trials: Trials, trial: int, count_cliques: CountCliques) -> Instance:
-    gamma = trials.gamma(series, trial, trials.points(series)[-1])
-    cliques = count_cliques(trials.network(trial), gamma)
-    return Instance(trials.arms(series, trial).means, trials.setup.agents, gamma, cliques)
+def _instance(series: Series, repetitions: Repetitions, repetition: int, count_cliques: CountCliques) -> Instance:
+    gamma = repetitions.gamma(series, repetition, repetitions.points(series)[-1])
+    cliques = count_cliques(repetitions.network(repetition), gamma)
+    return Instance(repetitions.arms(series, repetition).means, repetitions.setup.agents, gamma, cliques)
 
 
 def subtitle_of(figure: Figure, setup: Setup) -> str:
     """What was measured, in one line."""
-    return f"{setup.agents} agents, {ARMS} Bernoulli arms, {setup.graphs}, {setup.trials} trials; {figure.setting}"
+    drawn = f"{setup.agents} agents, {ARMS} Bernoulli arms, {setup.graphs}"
+    return f"{drawn}, {setup.repetitions} repetitions; {figure.setting}"
 
 
 def draw(

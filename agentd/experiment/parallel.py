@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import islice
 from typing import Any, TypeVar
 
-from agentd.errors import AgentdError, SettingsError
+from agentd.errors import AgentdError, SettingsError, install_with
 from agentd.interrupts import interrupts_later, start_deaf
 
 Task = TypeVar("Task")
@@ -37,13 +39,18 @@ def carry_out(work: Work[Task, Done], tasks: Iterable[Task], jobs: int) -> Gener
     return _in_processes(work, tasks, jobs)
 
 
+def usual_jobs() -> int:
+    """One for each core; a single one where joblib, which more than one need, is not installed."""
+    return (os.cpu_count() or 1) if find_spec("joblib") is not None else 1
+
+
 def load_joblib() -> Any:
-    """The library behind parallel trials, or a refusal with the cure."""
+    """The library behind parallel repetitions, or a refusal with the cure."""
     try:
         return import_module("joblib")
     except ImportError:
         raise SettingsError(
-            "several processes need joblib, which is not installed: install agentd[analysis], or say --jobs 1"
+            f"several processes need joblib, which is not installed: {install_with('analysis')}, or say --jobs 1"
         ) from None
 
 

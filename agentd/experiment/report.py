@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from agentd.core.policy import ALGORITHMS
-from agentd.experiment.figures import Axis, Figure, Measured, curve_of, over_trials
+from agentd.experiment.figures import Axis, Figure, Measured, curve_of, over_repetitions
+from agentd.experiment.repeated_runs import Repetitions
 from agentd.experiment.result_cache import Floats
 from agentd.experiment.theory import Bound
-from agentd.experiment.trials import Trials
 from agentd.files import replace_text
 from agentd.runs.spec import DELTA
 from agentd.runs.summary import NOT_PRIVATE
@@ -30,10 +30,10 @@ _ANALYSIS = ("joblib", "matplotlib")
 
 
 def write_csv(path: Path, figure: Figure, measured: Sequence[Measured]) -> None:
-    """One row per series and place: mean and standard error over the trials."""
+    """One row per series and place: mean and standard error over the repetitions."""
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(("series", figure.axis.value, "mean", "stderr", "trials"))
+    writer.writerow(("series", figure.axis.value, "mean", "stderr", "repetitions"))
     for one in measured:
         curve = curve_of(one, figure.axis)
         errors = np.full(len(curve.x), math.nan) if curve.stderr is None else curve.stderr
@@ -55,19 +55,23 @@ def _decimal(value: float) -> str:
 
 
 def summarise(
-    figure: Figure, trials: Trials, measured: Sequence[Measured], bounds: dict[str, Bound], settings: dict[str, Any]
+    figure: Figure,
+    repetitions: Repetitions,
+    measured: Sequence[Measured],
+    bounds: dict[str, Bound],
+    settings: dict[str, Any],
 ) -> dict[str, Any]:
     """Everything about an experiment that a script may ask, but for how the run went."""
-    setup = trials.setup
+    setup = repetitions.setup
     return {
         "figure": figure.name,
         "title": figure.title,
         "settings": settings,
         "seed": setup.seed,
-        "last_seed": setup.seed + setup.trials - 1,
+        "last_seed": setup.seed + setup.repetitions - 1,
         "privacy_note": NOT_PRIVATE,
         "versions": {**versions(), **{name: metadata.version(name) for name in _ANALYSIS}},
-        "diameters": {str(hops): count for hops, count in sorted(Counter(trials.diameters).items())},
+        "diameters": {str(hops): count for hops, count in sorted(Counter(repetitions.diameters).items())},
         "series": [_series(figure, one, measured[0], setup.agents) for one in measured],
         "bounds": [
             {"label": label, "slope": bound.slope, "constant": bound.constant, "last": bound.at(setup.rounds)}
@@ -97,13 +101,13 @@ def _series(figure: Figure, one: Measured, first: Measured, agents: int) -> dict
             {"gamma": gamma, **_regret(final, agents)} for gamma, final in zip(one.points, one.final, strict=True)
         ]
     elif one is not first:
-        difference, error = over_trials(one.final[-1] - first.final[-1])
+        difference, error = over_repetitions(one.final[-1] - first.final[-1])
         entry["more_than_first"] = {"group_regret": float(difference), "stderr": float(error)}
     return entry
 
 
 def _regret(final: Floats, agents: int) -> dict[str, Any]:
-    mean, error = over_trials(final)
+    mean, error = over_repetitions(final)
     return {
         "group_regret": float(mean),
         "group_regret_stderr": float(error),
@@ -121,13 +125,13 @@ def _traffic(one: Measured) -> dict[str, Any]:
 
 
 def _privacy(one: Measured) -> dict[str, Any]:
-    """The rate that was asked for and what it came to, for the worst agent of all trials."""
+    """The rate that was asked for and what it came to, for the worst agent of all repetitions."""
     if not ALGORITHMS[one.series.algorithm].noised:
         return {}
     return {
         "nominal_epsilon": one.series.policy.epsilon,
-        "true_epsilon": float(one.epsilon.max()),
-        "true_epsilon_at_delta": float(one.epsilon_at_delta.max()),
+        "composed_epsilon": float(one.epsilon.max()),
+        "composed_epsilon_at_delta": float(one.epsilon_at_delta.max()),
         "delta": DELTA,
         "covers": ALGORITHMS[one.series.algorithm].covers,
         "simulated": True,
@@ -136,7 +140,7 @@ def _privacy(one: Measured) -> dict[str, Any]:
 
 def table(summary: dict[str, Any]) -> str:
     """The final regrets for a person, mean ± standard error; columns that nobody fills are left out."""
-    rows = [("series", "γ", "group regret", "per agent", "true ε (nominal)", "messages", "bytes")]
+    rows = [("series", "γ", "group regret", "per agent", "composed ε (nominal)", "messages", "bytes")]
     for series in summary["series"]:
         for point in series.get("by_gamma", [series]):
             gamma = str(point["gamma"]) if "by_gamma" in series else ""
@@ -158,9 +162,9 @@ def _plus_minus(point: dict[str, Any]) -> tuple[str, str]:
 
 
 def _spent(series: dict[str, Any]) -> str:
-    if "true_epsilon" not in series:
+    if "composed_epsilon" not in series:
         return ""
-    return f"{series['true_epsilon']:.3g} ({series['nominal_epsilon']:.3g})"
+    return f"{series['composed_epsilon']:.3g} ({series['nominal_epsilon']:.3g})"
 
 
 def _sent(series: dict[str, Any]) -> tuple[str, str]:

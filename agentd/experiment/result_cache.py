@@ -26,29 +26,29 @@ FORMAT = 3
 
 Floats = NDArray[np.float64]
 
-_PER_TRIAL = ("final", "epsilon", "epsilon_at_delta", "fallbacks", "messages", "bytes", "message_bytes")
+_PER_REPETITION = ("final", "epsilon", "epsilon_at_delta", "fallbacks", "messages", "bytes", "message_bytes")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitResult:
-    """The trials of one unit, in its order; NaN where a quantity does not exist."""
+    """The repetitions of one unit, in its order; NaN where a quantity does not exist."""
 
     final: Floats
-    """Group regret after the last round, per trial."""
+    """Group regret after the last round, per repetition."""
     curve: Floats
-    """Group regret, trial × round."""
+    """Group regret, repetition × round."""
     epsilon: Floats
-    """The ε that one changed reward was really exposed to, of the worst agent, per trial."""
+    """The ε that one changed reward was really exposed to, of the worst agent, per repetition."""
     epsilon_at_delta: Floats
     """At δ = DELTA, of what was going to be released at most."""
     fallbacks: Floats
-    """The share of robust estimates that had to use the plain mean, per trial."""
+    """The share of robust estimates that had to use the plain mean, per repetition."""
     seconds: float
     """How long the unit took."""
     messages: Floats
-    """Messages sent, per trial, each once per neighbour it was sent to."""
+    """Messages sent, per repetition, each once per neighbour it was sent to."""
     bytes: Floats
-    """Bytes of all frames, per trial; NaN where nobody asked, because counting them takes a third of the run."""
+    """Bytes of all frames, per repetition; NaN where nobody asked, because counting them takes a third of the run."""
     message_bytes: Floats
     """The same without the headers of the frames."""
 
@@ -67,7 +67,7 @@ class ResultCache:
         except OSError as fault:
             raise _unusable(directory, fault) from None
 
-    def load(self, description: Mapping[str, Any], trials: int, rounds: int) -> UnitResult | None:
+    def load(self, description: Mapping[str, Any], repetitions: int, rounds: int) -> UnitResult | None:
         """The part of this description; None where there is none, or none that can be trusted."""
         text = _canonical(description)
         try:
@@ -77,7 +77,7 @@ class ResultCache:
             return None
         except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile):
             result = None
-        if result is None or not _complete(result, trials, rounds):
+        if result is None or not _complete(result, repetitions, rounds):
             self.damaged += 1
             return None
         return result
@@ -86,10 +86,10 @@ class ResultCache:
         """Keep a part; what is on disk under its name is always complete."""
         text = _canonical(description)
         path = self._path(text)
-        per_trial = {name: getattr(result, name) for name in _PER_TRIAL}
+        per_repetition = {name: getattr(result, name) for name in _PER_REPETITION}
         try:
             with replacing(path, shared=True) as file:
-                np.savez(file, description=text, curve=result.curve, seconds=result.seconds, **per_trial)
+                np.savez(file, description=text, curve=result.curve, seconds=result.seconds, **per_repetition)
         except OSError as fault:
             raise _unusable(self._directory, fault) from None
 
@@ -105,15 +105,15 @@ def _result_of(arrays: Mapping[str, NDArray[Any]], text: str) -> UnitResult | No
     """The part in an opened file; None where it was made for something else."""
     if str(arrays["description"]) != text:
         return None
-    per_trial = {name: np.asarray(arrays[name], dtype=np.float64) for name in _PER_TRIAL}
+    per_repetition = {name: np.asarray(arrays[name], dtype=np.float64) for name in _PER_REPETITION}
     return UnitResult(
-        curve=np.asarray(arrays["curve"], dtype=np.float64), seconds=float(arrays["seconds"]), **per_trial
+        curve=np.asarray(arrays["curve"], dtype=np.float64), seconds=float(arrays["seconds"]), **per_repetition
     )
 
 
-def _complete(result: UnitResult, trials: int, rounds: int) -> bool:
-    whole = all(getattr(result, name).shape == (trials,) for name in _PER_TRIAL)
-    return whole and result.curve.shape == (trials, rounds) and bool(np.isfinite(result.curve).all())
+def _complete(result: UnitResult, repetitions: int, rounds: int) -> bool:
+    whole = all(getattr(result, name).shape == (repetitions,) for name in _PER_REPETITION)
+    return whole and result.curve.shape == (repetitions, rounds) and bool(np.isfinite(result.curve).all())
 
 
 def _unusable(directory: Path, fault: OSError) -> ConfigurationError:

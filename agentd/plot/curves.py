@@ -21,6 +21,9 @@ ROUND_LABEL = "round (pulls per agent)"
 REGRET_LABEL = "cumulative group regret (reward units)"
 ERROR_NOTE = "± 2 standard errors"
 
+FAR_APART = 12.0
+"""Between the highest and the lowest end of measured curves, where a linear scale still shows both."""
+
 _POINTS_LIMIT = 600  # more points than pixels only make files large
 _BAND_ERRORS = 2.0  # bands and bars show ± 2 standard errors, about 95 %
 _HEADROOM = 1.06
@@ -28,7 +31,7 @@ _HEADROOM = 1.06
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """One line of a picture: a mean over trials at each x, with its standard error where there is more than one."""
+    """One line of a picture: a mean over repetitions at each x, with its standard error where there are several."""
 
     label: str
     x: NDArray[np.float64]
@@ -89,6 +92,19 @@ def y_top(curves: Sequence[Curve]) -> float:
     measured = [curve for curve in curves if not curve.dashed] or curves
     tops = np.concatenate([curve.mean + curve.band for curve in measured])
     return _HEADROOM * float(tops[np.isfinite(tops)].max(initial=0.0)) or 1.0
+
+
+def far_apart(curves: Sequence[Curve]) -> bool:
+    """Whether the ends of measured curves are so far apart that a linear scale would press some of them flat."""
+    ends = [curve.last for curve in curves if not curve.dashed and 0.0 < curve.last < math.inf]
+    return bool(ends) and max(ends) > FAR_APART * min(ends)
+
+
+def y_bottom(curves: Sequence[Curve]) -> float:
+    """The lower end of a logarithmic scale: the power of ten below every measured value that is not zero."""
+    values = np.concatenate([curve.mean for curve in curves if not curve.dashed] or [np.ones(1)])
+    least = float(values[(values > 0.0) & np.isfinite(values)].min(initial=y_top(curves)))
+    return 10.0 ** math.floor(math.log10(least))
 
 
 def wrapped(label: str, width: int = 34) -> str:

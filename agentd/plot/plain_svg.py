@@ -6,6 +6,7 @@ Coordinates are pixels, y grows downwards.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -20,12 +21,14 @@ from agentd.plot.curves import (
     ranked,
     wrapped,
     x_range,
+    y_bottom,
     y_top,
 )
 from agentd.plot.plain_events import event_lines, event_list
 
 _WIDTH, _HEIGHT = 860, 460
 _LEFT, _RIGHT, _TOP, _BOTTOM = 80, 620, 76, 400
+_SUBTITLE_LIMIT = 116  # characters that fit
 _FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif"
 
 
@@ -37,10 +40,11 @@ def plain_svg(
     x_label: str = ROUND_LABEL,
     y_label: str = REGRET_LABEL,
     events: Sequence[tuple[int, str]] = (),
+    log_y: bool = False,
 ) -> str:
     """The text of an SVG with axes, lines, error bands, events and a legend, made without any plotting library."""
     need_curves(curves)
-    plane = _Plane(*x_range(curves), y_top(curves))
+    plane = _Plane(*x_range(curves), y_top(curves), y_bottom(curves) if log_y else 0.0)
     ordered = [(colour, curve.thinned()) for colour, curve in ranked(curves)]
     legend, legend_end = _legend_of(ordered)
     listed, list_end = event_list(events, _RIGHT + 54, legend_end)
@@ -53,7 +57,7 @@ def plain_svg(
         f'<clipPath id="agentd-plot"><rect x="{_LEFT}" y="{_TOP}" width="{_RIGHT - _LEFT}" '
         f'height="{_BOTTOM - _TOP}"/></clipPath>',
         _text(_LEFT, 32, title, 'font-size="17" font-weight="600" fill="#111111"'),
-        _text(_LEFT, 53, subtitle, 'fill="#666666"'),
+        _text(_LEFT, 53, textwrap.shorten(subtitle, _SUBTITLE_LIMIT, placeholder=" …"), 'fill="#666666"'),
         *_axes_of(plane, x_label, y_label),
         '<g clip-path="url(#agentd-plot)">',
         *event_lines(events, plane.x, _TOP, _BOTTOM),
@@ -69,17 +73,29 @@ def plain_svg(
 
 @dataclass(frozen=True, slots=True)
 class _Plane:
-    """Where values lie in the picture; the y scale begins at zero."""
+    """Where values lie in the picture; the y scale begins at zero, or is logarithmic from `y_low` on."""
 
     x_low: float
     x_high: float
     y_high: float
+    y_low: float = 0.0
 
     def x(self, value: float) -> float:
         return _LEFT + (value - self.x_low) / (self.x_high - self.x_low) * (_RIGHT - _LEFT)
 
     def y(self, value: float) -> float:
-        return _BOTTOM - value / self.y_high * (_BOTTOM - _TOP)
+        share = value / self.y_high
+        if self.y_low:
+            share = math.log(max(value, self.y_low / 10.0) / self.y_low) / math.log(self.y_high / self.y_low)
+        return _BOTTOM - share * (_BOTTOM - _TOP)
+
+    def y_ticks(self) -> list[float]:
+        if not self.y_low:
+            return _ticks(0.0, self.y_high)
+        low, high = math.floor(math.log10(self.y_low)), math.floor(math.log10(self.y_high))
+        steps = (1.0,) if high - low > 2 else (1.0, 2.0, 5.0)
+        ticks = [step * 10.0**power for power in range(low, high + 1) for step in steps]
+        return [tick for tick in ticks if self.y_low <= tick <= self.y_high]
 
     def points(self, x: Iterable[float], y: Iterable[float]) -> str:
         """The finite points of a line; what lies far outside is pulled to just outside, where the clip hides it."""
@@ -103,7 +119,7 @@ def _ticks(low: float, high: float) -> list[float]:
 
 def _axes_of(plane: _Plane, x_label: str, y_label: str) -> list[str]:
     parts = []
-    for value in _ticks(0.0, plane.y_high):
+    for value in plane.y_ticks():
         y = plane.y(value)
         parts.append(f'<line x1="{_LEFT}" x2="{_RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#E4E4E4"/>')
         parts.append(_text(_LEFT - 8, y + 4, number_text(value), 'text-anchor="end"'))

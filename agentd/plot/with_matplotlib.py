@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from agentd.errors import SettingsError
+from agentd.errors import SettingsError, install_with
 from agentd.files import replacing
 from agentd.plot.curves import (
     ERROR_NOTE,
@@ -150,7 +150,7 @@ def _save_figure(draw: Callable[[Any], None], path_svg: Path, path_png: Path | N
         style = import_module("matplotlib.style")
         make_figure = import_module("matplotlib.figure").Figure  # not pyplot: no windows, no state left behind
     except ImportError:
-        raise SettingsError("figures need matplotlib, which is not installed: install agentd[analysis]") from None
+        raise SettingsError(f"figures need matplotlib, which is not installed: {install_with('analysis')}") from None
     with style.context(["default", _STYLE]):
         figure = make_figure(figsize=(9.2, 4.8), layout="constrained")
         draw(figure)

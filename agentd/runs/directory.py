@@ -3,9 +3,9 @@
 manifest.json   settings, versions, seed, topology, who lied
 topology.json   the graph, node-link
 pulls.npz       arm (M×T uint16, 65535: not pulled), reward (M×T int32 on the grid, −1: not pulled)
-regret.csv      round, group_regret
+regret.csv      round, group_regret, and what it is held against; both end with the last round that was made
 summary.json    the figures a script wants
-regret.svg      the curve
+regret.svg      the curves
 logs/           agent-<id>.jsonl where processes ran
 
 It is its user's alone: mode 0700, every file in it 0600, because pulls.npz tells every reward of every agent. An empty
@@ -31,7 +31,8 @@ from numpy.typing import NDArray
 
 from agentd.errors import ConfigurationError
 from agentd.files import OwnDirectory, replace_text, replacing
-from agentd.runs.regret import regret_curve
+from agentd.runs.regret import regret_curve, rounds_made
+from agentd.runs.yardstick import Yardstick
 
 DEFAULT_PLACE = "runs"
 
@@ -83,20 +84,28 @@ class RunDirectory:
         means: Sequence[float],
         title: str,
         events: Sequence[tuple[int, str]] = (),
+        *,
+        subtitle: str = "",
+        yardstick: Yardstick | None = None,
     ) -> NDArray[np.float64]:
-        """The regret curve as CSV and picture; returns it."""
-        from agentd.plot.curves import Curve  # at the end of a run only: who serves one needs no plots meanwhile
+        """The regret curve as CSV and picture, up to the last round that was made; returns it."""
+        # At the end of a run only: who serves one needs no plots meanwhile.
+        from agentd.plot.curves import Curve, far_apart
         from agentd.plot.plain_svg import plain_svg
 
-        curve = regret_curve(arm, means)
-        rounds = np.arange(1.0, len(curve) + 1.0)
+        curve = regret_curve(arm[:, : rounds_made(arm)], means)
+        beside = dict(yardstick.curves) if yardstick is not None else {}
         text = io.StringIO()
         writer = csv.writer(text)
-        writer.writerow(("round", "group_regret"))
-        writer.writerows((number, f"{value:.6f}") for number, value in enumerate(curve, start=1))
+        writer.writerow(("round", "group_regret", *beside))
+        columns = zip(curve, *beside.values(), strict=True)
+        writer.writerows((number, *(f"{value:.6f}" for value in row)) for number, row in enumerate(columns, start=1))
         self.write_text("regret.csv", text.getvalue())
-        picture = plain_svg([Curve("group regret", rounds, curve)], title, events=events)
-        self.write_text("regret.svg", picture)
+        rounds, drawn = np.arange(1.0, len(curve) + 1.0), curve
+        if not len(curve):
+            rounds, drawn = np.zeros(1), np.zeros(1)  # nothing was pulled: a picture of that
+        lines = [Curve("this run", rounds, drawn), *(yardstick.plotted() if yardstick is not None else ())]
+        self.write_text("regret.svg", plain_svg(lines, title, subtitle, events=events, log_y=far_apart(lines)))
         return curve
 
     def write_text(self, name: str, text: str) -> None:

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from agentd import __version__
-from agentd.core.policy import Algorithm
+from agentd.core.policy import ALGORITHMS, Algorithm
 from agentd.errors import ConfigurationError
 from agentd.files import OwnDirectory, replace_text, user_state
 from agentd.untrusted import LONGEST_JSON, decode_json
@@ -59,14 +59,27 @@ def _read() -> dict[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _mark(algorithm: Algorithm) -> str | None:
-    """Names the policy as it is now; None where nobody can tell where it comes from."""
-    module = sys.modules.get(getattr(algorithm.make, "__module__", ""))
+def source_digest(name: str) -> str | None:
+    """Names the file of a policy of somebody else as it is now, so that no result of an older one is taken for its."""
+    make = ALGORITHMS[name].make
+    if getattr(make, "__module__", "").partition(".")[0] == "agentd":
+        return None
+    return hashlib.sha256(_source(make) or b"").hexdigest()
+
+
+def _source(make: object) -> bytes | None:
+    """The file that a policy comes from; None where nobody can tell."""
+    module = sys.modules.get(getattr(make, "__module__", ""))
     try:
         source = inspect.getsourcefile(module) if module is not None else None
-        content = Path(source).read_bytes() if source else None
+        return Path(source).read_bytes() if source else None
     except (TypeError, OSError):
         return None
+
+
+def _mark(algorithm: Algorithm) -> str | None:
+    """Names the policy as it is now; None where nobody can tell where it comes from."""
+    content = _source(algorithm.make)
     if content is None:
         return None
     about = f"{__version__}\0{algorithm.name}\0{getattr(algorithm.make, '__qualname__', '')}\0".encode()

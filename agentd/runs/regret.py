@@ -47,6 +47,12 @@ def group_regret(arm: NDArray[np.integer[Any]], means: Sequence[float]) -> float
     return _regret_of_counts(counts[: len(means)], means)
 
 
+def rounds_made(arm: NDArray[np.integer[Any]]) -> int:
+    """The last round in which anybody pulled, from the arms pulled (agents × rounds); 0: none."""
+    pulled = np.flatnonzero((arm != NOT_PULLED).any(axis=0))
+    return int(pulled[-1]) + 1 if len(pulled) else 0
+
+
 class RegretLedger:
     """Every pull of a run, counted exactly once however often it is reported.
 

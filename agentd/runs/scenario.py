@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentd.core.chance import Purpose, stream
 from agentd.core.lies import Attack
+from agentd.errors import SettingsError
 from agentd.runs.arms import Arms
 from agentd.runs.spec import Network, RunSpec, draw_liars
 from agentd.settings import TestbedSettings
@@ -39,11 +41,17 @@ def network_of(graph: Graph) -> Network:
 
 def draw_graph(settings: TestbedSettings, seed: int) -> Graph:
     """The graph that the settings name: read from a file, or drawn from the seed."""
-    from topology.generate import erdos_renyi, topology_stream
+    from topology.generate import FAMILIES, erdos_renyi, topology_stream
     from topology.graph_files import read
 
     if settings.topology is None:
         return erdos_renyi(settings.agents, settings.edge_probability, topology_stream(seed))
+    if settings.topology in FAMILIES and not Path(settings.topology).exists():
+        raise SettingsError(
+            f"--topology takes a file, and {settings.topology} is a family of graphs; draw one first: agentd topology "
+            f"generate {settings.topology} --agents {settings.agents} --out {settings.topology}.json, then "
+            f"--topology {settings.topology}.json"
+        )
     return read(settings.topology)
 
 

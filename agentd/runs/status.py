@@ -6,6 +6,7 @@ Whoever writes and whoever reads means these fields; what a reader does not know
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
@@ -18,6 +19,8 @@ FILE = "status.json"
 APART = "environment"
 """Where an environment in a container writes everything that it writes: the run directory itself is out of its reach.
 When it has ended, what it wrote is taken from there (`deploy.containers.lent_directories`)."""
+SILENT_S, SILENT_TIMES = 10.0, 3.0
+"""How long an agent may say nothing, also compared with the half of all that was heard last."""
 _LARGEST = 2**63
 _LONGEST_TEXT = 1_000
 
@@ -72,6 +75,14 @@ class Status:
         """Messages and frames dropped so far, for whatever reason."""
         return sum(agent.dropped for agent in self.agents)
 
+    def silent(self) -> dict[int, float]:
+        """Who is not done and was not heard for long, compared with the others, and for how many seconds."""
+        working = {agent.id: agent.last_seen_s_ago for agent in self.agents if not agent.done}
+        ago_s = sorted(seconds for seconds in working.values() if seconds is not None)
+        usual_s = ago_s[(len(ago_s) - 1) // 2] if ago_s else 0.0
+        long_s = max(SILENT_S, SILENT_TIMES * usual_s)
+        return {number: seconds for number, seconds in working.items() if seconds is not None and seconds > long_s}
+
     def seen(self) -> set[int]:
         """Agents that have made a pull, or are done."""
         return {agent.id for agent in self.agents if agent.trial > 0 or agent.done}
@@ -114,6 +125,9 @@ def _whole(value: Any) -> int:
 
 
 def _number(value: Any) -> float:
+    """A number; null is one that nobody knows."""
+    if value is None:
+        return math.nan
     if type(value) is not float:
         return float(_whole(value))
     return value
@@ -142,7 +156,11 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 def _values(part: Status | AgentStatus) -> dict[str, Any]:
     """The fields by name; not by `asdict`, which copies what hundreds of agents say once a second."""
-    return {name: getattr(part, name) for name in part.__slots__}
+    values = {name: getattr(part, name) for name in part.__slots__}
+    regret = "group_regret" if isinstance(part, Status) else "regret"
+    if math.isnan(values[regret]):  # JSON has none
+        values[regret] = None
+    return values
 
 
 def _read(kind: type[_Part], data: Any) -> _Part:

@@ -12,13 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentd.core.policy import ALGORITHMS, Algorithm
+from agentd.core.privacy.sealing import cost_of_rewards
 from agentd.core.upwards import at_least_times, shown
+from agentd.quantities import as_bytes, counted
 from agentd.runs import blamed
+from agentd.runs.decisive import decisive_settings, in_words
 from agentd.runs.proofs import has_passed
-from agentd.runs.regret import group_regret
+from agentd.runs.regret import group_regret, rounds_made
 from agentd.runs.scenario import Scenario
 from agentd.runs.spec import DELTA, Outcome
 from agentd.runs.versions import versions
+from agentd.runs.yardstick import table_lines
 from agentd.settings import TestbedSettings
 
 NOT_PRIVATE = "reproducible, not private"
@@ -31,9 +35,10 @@ def banner(scenario: Scenario) -> str:
     """One line about what is going to run, and a warning where the noise is not."""
     spec, settings = scenario.spec, scenario.settings
     drawn = f" ({scenario.graph.redraws} redraws)" if scenario.graph.redraws else ""
+    arms = counted(spec.arms.count, f"{settings.reward} arm")
     lines = [
-        f"{settings.algorithm}: {settings.agents} agents, {spec.arms.count} {settings.reward} arms, "
-        f"{settings.rounds} rounds, graph of diameter {spec.network.diameter}{drawn}, γ = {spec.gamma}"
+        f"{settings.algorithm}: {counted(settings.agents, 'agent')}, {arms}, "
+        f"{counted(settings.rounds, 'round')}, graph of diameter {spec.network.diameter}{drawn}, γ = {spec.gamma}"
     ]
     if settings.rewards_per_person > 1:
         lines.append(promise(settings))
@@ -81,6 +86,7 @@ def summarise(scenario: Scenario, outcome: Outcome, wall_s: float, *, simulated:
         "algorithm": settings.algorithm,
         "agents": settings.agents,
         "rounds": settings.rounds,
+        "rounds_made": rounds_made(outcome.arm),
         "gamma": spec.gamma,
         "diameter": spec.network.diameter,
         "group_regret": regret,
@@ -91,6 +97,7 @@ def summarise(scenario: Scenario, outcome: Outcome, wall_s: float, *, simulated:
         "privacy": privacy(scenario, outcome, simulated=simulated),
         "wall_s": round(wall_s, 3),
         "seed": spec.seed if scenario.reproducible else None,
+        "settings": decisive_settings(scenario),
     }
     if outcome.estimates:
         summary["estimates_that_fell_back"] = outcome.fallbacks / outcome.estimates
@@ -113,7 +120,7 @@ def privacy(scenario: Scenario, outcome: Outcome, *, simulated: bool = False) ->
         "epsilon_over_lives": epsilon if over_lives is None else _largest(over_lives),
         "lives": outcome.lives,
         "rewards_per_person": per_person,
-        "per_person_epsilon": at_least_times(epsilon, per_person) if math.isfinite(epsilon) else epsilon,
+        "per_person_epsilon": _of_a_person(epsilon, spec.policy.epsilon, per_person),
         "epsilon_at_delta": _largest(outcome.epsilon_at_delta),
         "delta": DELTA,
         "at_delta_of": f"the schedule: an arm pulled in each of {spec.rounds} rounds, with all releases due then",
@@ -133,6 +140,19 @@ def _transcript_private(algorithms: Sequence[Algorithm]) -> bool | str:
     if not all(algorithm.transcript_private for algorithm in algorithms):
         return False
     return True if all(map(has_passed, algorithms)) else "unproven"
+
+
+def _of_a_person(epsilon: float, noised_for: float, rewards: int) -> float:
+    """What a person behind so many rewards has spent, rounded up once.
+
+    The ε of a reward is told rounded up to a double, and so many times that rounding would be seen: 5 rewards at a
+    fifth cost 1, and not the next number above.
+    """
+    if not math.isfinite(epsilon):
+        return epsilon
+    if epsilon == cost_of_rewards(noised_for, 1):
+        return cost_of_rewards(noised_for, rewards)
+    return at_least_times(epsilon, rewards)
 
 
 def _largest(figures: NDArray[np.float64] | None) -> float:
@@ -164,20 +184,27 @@ def _covers(algorithms: Sequence[Algorithm]) -> str:
 
 def table(summary: dict[str, Any], place: Path) -> str:
     """The summary for a person."""
-    spent = summary["privacy"]
-    lines = [
+    spent, made = summary["privacy"], summary.get("rounds_made", summary["rounds"])
+    lines = [f"rounds made       {made:,} of {summary['rounds']:,}"] if made < summary["rounds"] else []
+    lines += [
         f"group regret      {summary['group_regret']:,.1f} ({summary['regret_per_agent']:.2f} per agent)",
-        f"messages          {summary['messages']:,} ({summary['bytes']:,} bytes)",
+        *_under("compared with", table_lines(summary["yardstick"]) if "yardstick" in summary else []),
+        *_under("settings", [in_words(summary)] if "settings" in summary else []),
+        f"messages          {summary['messages']:,} ({as_bytes(summary['bytes'])})",
     ]
     if spent["mechanism"] != "none":
         lines += _spent_lines(spent)
     if summary["dropped"]:
         lines.append("dropped           " + ", ".join(f"{why} {n}" for why, n in summary["dropped"].items()))
     said = blamed.blamed_lines(blamed.from_json(summary.get("blamed", {})))
-    lines += [f"{'' if number else 'blamed':17} {line}" for number, line in enumerate(said)]
+    lines += _under("blamed", said)
     lines.append(f"took              {summary['wall_s']:.2f} s")
     lines.append(f"written to        {place}")
     return "\n".join(lines)
+
+
+def _under(heading: str, lines: Sequence[str]) -> list[str]:
+    return [f"{'' if number else heading:17} {line}" for number, line in enumerate(lines)]
 
 
 def _spent_lines(spent: dict[str, Any]) -> list[str]:

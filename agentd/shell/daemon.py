@@ -8,17 +8,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import math
 import os
 import secrets
 import signal
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import zmq
 
+from agentd import __version__
 from agentd.core.agent import Agent
 from agentd.core.assembly import assemble, seeded_liar
 from agentd.core.gossip import WINDOW
@@ -33,19 +35,21 @@ from agentd.core.trust.pace import Pace
 from agentd.core.trust.quota import Quota
 from agentd.core.upwards import whole_up
 from agentd.errors import AgentdError, BudgetExhausted, LedgerInDoubt
+from agentd.hangups import outlive_hangups
 from agentd.settings import AgentSettings
 from agentd.shell.agreement import agree, assumed, file_terms, narrowed
 from agentd.shell.doors.admission import admission_of_agent
 from agentd.shell.doors.door import Door
 from agentd.shell.drive import Reporter, drive_free, drive_lockstep
 from agentd.shell.environment_client import EnvironmentClient, OldIncarnation, RunOver
-from agentd.shell.health import PATIENCE, Health
+from agentd.shell.health import LONGEST_FRESH_S, PATIENCE, Health
 from agentd.shell.json_log import Log, open_log
 from agentd.shell.link import Link
 from agentd.shell.noise import noise_of
 from agentd.shell.state.keeper import StateKeeper, require_up_to_date
 from agentd.shell.state.seat_file import seat_token
 from agentd.shell.transport import Transport, ZmqTransport
+from agentd.shell.watch.watcher import Watcher
 from agentd.wire.environment_messages import (
     MAX_BLAMES,
     MAX_COUNT,
@@ -56,7 +60,8 @@ from agentd.wire.environment_messages import (
     Welcome,
 )
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # hardly any agent loads these
+    from agentd.shell.alone.own_arms import OwnArms
     from agentd.shell.fault_injection import FaultWatch
 
 LAST_REPORT_S = 3.0
@@ -85,16 +90,28 @@ def _be_a_good_crowd_member() -> None:
 
 
 async def _run(settings: AgentSettings) -> int:
-    log = open_log(settings.log_file, settings.log_level).bind(agent=settings.id)
+    log = open_log(settings.log_file, settings.log_level, settings.log_format).bind(agent=settings.id)
     health = Health(settings.health_file, role="agent", number=settings.id, log=log)
-    health.say("starting")
+    about = {"role": "agent", "id": settings.id, "algorithm": settings.algorithm, "version": __version__}
+    with contextlib.closing(Watcher.open(settings, about, health, log)) as watcher:
+        health.say("starting")
+        watcher.start(asyncio.get_running_loop())
+        return await _run_watched(settings, log, health)
+
+
+async def _run_watched(settings: AgentSettings, log: Log, health: Health) -> int:
     stop = asyncio.Event()
-    _hear_signals(stop, log)
+    _hear_signals(stop, log, settings.log_file)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     context.setsockopt(zmq.MAX_SOCKETS, max(1024, 4 * len(settings.peers) + 64))
     try:
-        environment = EnvironmentClient(context, settings.environment, log, stop)
-        await _attend(settings, context, environment, log, stop, health=health)
+        if settings.has_own_arms:
+            await _attend_alone(settings, context, log, stop, health=health)
+        else:
+            environment = EnvironmentClient(context, settings.environment, log, stop)
+            if math.isinf(settings.ready_s):  # who waits for ever at the start does so when a link is down, too
+                environment.give_up_s = math.inf
+            await _attend(settings, context, environment, log, stop, health=health)
     except RunOver as over:  # before we took part in it
         log.info("nothing to do", why=str(over))
     finally:
@@ -123,6 +140,30 @@ async def _attend(
         keeper.close()
 
 
+async def _attend_alone(
+    settings: AgentSettings,
+    context: zmq.Context[zmq.Socket[bytes]],
+    log: Log,
+    stop: asyncio.Event,
+    *,
+    health: Health,
+) -> None:
+    """The same with arms of the agent's own: what an environment would say comes from the terms and the clock."""
+    from agentd.shell.alone.own_arms import OwnArms
+
+    own = file_terms(settings)
+    assert own is not None  # noqa: S101 - the settings have seen to it
+    settings, _ = narrowed(settings, own)
+    arms = OwnArms(settings, own, log, stop)
+    keeper = StateKeeper.open(settings, log)
+    try:
+        arms.begin(keeper.saved)
+        await _attend_with_state(settings, own, context, arms, log, stop, health=health, keeper=keeper)
+    finally:
+        arms.close()
+        keeper.close()
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
     """All that one agent needs to take part in a run."""
@@ -130,7 +171,7 @@ class _Part:
     settings: AgentSettings
     agent: Agent
     link: Link
-    environment: EnvironmentClient
+    environment: EnvironmentClient | OwnArms
     keeper: StateKeeper
     pace: Pace
     stop: asyncio.Event
@@ -141,12 +182,18 @@ class _Part:
         """What the environment is told."""
         return _report(self.settings, self.agent, self.link, self.environment, done=done)
 
+    def standing(self) -> dict[str, Any]:
+        """How it gets on, for the log, where nobody else can tell."""
+        if isinstance(self.environment, EnvironmentClient):
+            return {}
+        return self.environment.standing.told(self.agent.policy)
+
 
 async def _attend_with_state(  # noqa: PLR0917
     settings: AgentSettings,
     own: Terms | None,
     context: zmq.Context[zmq.Socket[bytes]],
-    environment: EnvironmentClient,
+    environment: EnvironmentClient | OwnArms,
     log: Log,
     stop: asyncio.Event,
     *,
@@ -156,7 +203,9 @@ async def _attend_with_state(  # noqa: PLR0917
     admission = admission_of_agent(context, settings.listen, settings.peers.values(), settings.admit, log)
     door = Door(settings.listen, admission)
     transport = ZmqTransport(context, own=settings.id, door=door, peers={})
-    health.say("ready", fresh_s=PATIENCE * settings.ready_timeout_s)  # bound; nothing moves until the others are there
+    health.say(
+        "ready", fresh_s=min(PATIENCE * settings.ready_s, LONGEST_FRESH_S)
+    )  # bound; nothing moves until the others are there
     with contextlib.closing(transport):
         watch = partial(_watch_for_faults, settings, transport)
         await attend(
@@ -175,7 +224,7 @@ class OpeningTransport(Transport, Protocol):
 async def attend(
     settings: AgentSettings,
     transport: OpeningTransport,
-    environment: EnvironmentClient,
+    environment: EnvironmentClient | OwnArms,
     keeper: StateKeeper,
     *,
     stop: asyncio.Event,
@@ -194,6 +243,10 @@ async def attend(
     transport.open(settings.peers, Quota.under(terms).longest_frame)
     link = Link(transport, own=settings.id, log=log)
     pace = Pace(terms, age_ms=welcome.age_ms, asked_s=environment.asked_s, heard_s=heard_s)
+    if health.watcher is not None and health.watcher.wanted:
+        from agentd.shell.watch.agent_view import AgentView
+
+        health.watcher.look = AgentView(settings, agent, link, keeper, arms=welcome.arms)
     part = _Part(settings, agent, link, environment, keeper, pace, stop, log, health)
     _enter(part, welcome, terms)
     watch = watch_faults(link, log) if watch_faults is not None else None
@@ -231,12 +284,13 @@ async def _leave(part: _Part, watch: FaultWatch | None) -> None:
     if watch is not None:
         log = log.bind(longest_round_s=round(watch.longest_round_s, 3))
     lies = {} if agent.liar is None else {"lies": agent.liar.lies_told}
-    log.info("done", trial=agent.trial, dropped=dict(_dropped(agent, link)), heard=agent.heard, **lies)
+    dropped = dict(_dropped(agent, link))
+    log.info("done", trial=agent.trial, dropped=dropped, heard=agent.heard, **lies, **part.standing())
 
 
-async def _join(settings: AgentSettings, environment: EnvironmentClient, saved: SavedState | None) -> Welcome:
+async def _join(settings: AgentSettings, environment: EnvironmentClient | OwnArms, saved: SavedState | None) -> Welcome:
     """Take the agent's seat; where the state is in doubt, in a new life."""
-    hello = partial(environment.hello, settings.id, timeout_s=settings.ready_timeout_s)
+    hello = partial(environment.hello, settings.id, timeout_s=settings.ready_s)
     if saved is None:
         return await hello(settings.incarnation)
     try:
@@ -260,7 +314,7 @@ def _watch_for_faults(settings: AgentSettings, transport: ZmqTransport, link: Li
 
 async def _wait_for_neighbours(part: _Part) -> None:
     settings, returning = part.settings, part.agent.trial > 0
-    timeout_s = min(REJOIN_S, settings.ready_timeout_s) if returning else settings.ready_timeout_s
+    timeout_s = min(REJOIN_S, settings.ready_s) if returning else settings.ready_s
     some_needed = settings.clock == "lockstep" and not returning
     await part.link.wait_until_ready(timeout_s, part.stop, some_needed=some_needed)
     if returning:
@@ -271,18 +325,23 @@ async def _wait_for_neighbours(part: _Part) -> None:
 
 async def _take_part(part: _Part) -> None:
     settings, agent, link, environment = part.settings, part.agent, part.link, part.environment
+    drive: Callable[..., Awaitable[None]]
 
     def report() -> None:
         environment.report(part.report(done=False))
         part.health.beat(agent.trial)
+        if gc.get_freeze_count():  # a process of its own
+            # Python keeps thousands of freed tuples of every size, and gives them back in a full collection only, which
+            # the threshold above never comes to: half a megabyte in the first thousands of rounds. This takes 0.2 ms.
+            gc.collect()
 
     rounds = settings.rounds or MAX_TRIAL
-    reporter = Reporter(report, part.log, environment.lives, link.rounds.where, link.now_s)
+    reporter = Reporter(report, part.log, environment.lives, link.rounds.where, link.now_s, standing=part.standing)
     if settings.clock == "lockstep":
         environment.on_silence = partial(link.tell_of_silence, settings.round_timeout_s / 2)
         drive = partial(drive_lockstep, round_timeout_s=settings.round_timeout_s, word=environment)
     else:
-        drive = partial(drive_free, interval_s=settings.interval_s, pace=part.pace)
+        drive = partial(_drive_of(settings), interval_s=settings.interval_s, pace=part.pace)
     longest_s = settings.round_timeout_s if settings.clock == "lockstep" else settings.interval_s
     part.health.say("running", trial=agent.trial, fresh_s=PATIENCE * longest_s)
     try:
@@ -298,7 +357,16 @@ async def _take_part(part: _Part) -> None:
         raise
 
 
-async def _say_last(environment: EnvironmentClient, report: Report, log: Log) -> None:
+def _drive_of(settings: AgentSettings) -> Callable[..., Awaitable[None]]:
+    """What keeps time on a clock of one's own."""
+    if not settings.has_own_arms:
+        return drive_free
+    from agentd.shell.alone.ticks import drive_ticks
+
+    return partial(drive_ticks, most=settings.max_outstanding)
+
+
+async def _say_last(environment: EnvironmentClient | OwnArms, report: Report, log: Log) -> None:
     try:
         await environment.last_report(report, LAST_REPORT_S)
     except AgentdError as fault:  # silent, or refused: the run is over for us either way
@@ -320,7 +388,7 @@ def agent_of(
     Its incarnation is the environment's to give, its noise that of the settings unless another is handed in.
     """
     counted = welcome.next_trial - 1
-    if saved is not None:
+    if saved is not None and not settings.has_own_arms:
         require_up_to_date(saved, counted, str(settings.state))
     incarnation = welcome.incarnation
     liar = None
@@ -340,6 +408,7 @@ def agent_of(
         lives=lives,
         neighbours=settings.peers,
         window=window,
+        uncounted=settings.has_own_arms,
     )
 
 
@@ -348,7 +417,9 @@ def _seed(settings: AgentSettings) -> int:
     return settings.seed if settings.seed is not None else secrets.randbits(63)
 
 
-def _report(settings: AgentSettings, agent: Agent, link: Link, environment: EnvironmentClient, *, done: bool) -> Report:
+def _report(
+    settings: AgentSettings, agent: Agent, link: Link, environment: EnvironmentClient | OwnArms, *, done: bool
+) -> Report:
     ledger = agent.policy.ledger
     # A liar's sequence numbers can make a count of lost frames larger than any honest one.
     counted = ((reason[:MAX_REASON_CHARS], min(count, MAX_COUNT)) for reason, count in _dropped(agent, link).items())
@@ -359,9 +430,9 @@ def _report(settings: AgentSettings, agent: Agent, link: Link, environment: Envi
         messages=link.messages,
         bytes=link.bytes,
         dropped=tuple(sorted(counted)[:MAX_REASONS]),
-        epsilon_micro=min(whole_up(ledger.epsilon_one_reward(), MICRO), MAX_COUNT) if ledger else MAX_COUNT,
+        epsilon_micro=min(whole_up(ledger.cost_of_rewards(), MICRO), MAX_COUNT) if ledger else MAX_COUNT,
         done=done,
-        returns=environment.lives.known,
+        returns=environment.lives.known if environment.lives is not None else 0,
         round=link.round if settings.clock == "lockstep" else 0,
         blames=link.blames[:MAX_BLAMES],
     )
@@ -372,7 +443,7 @@ def _dropped(agent: Agent, link: Link) -> Counter[str]:
     return agent.dropped + link.dropped + Counter({"budget": ledger.refused if ledger else 0})
 
 
-def _hear_signals(stop: asyncio.Event, log: Log) -> None:
+def _hear_signals(stop: asyncio.Event, log: Log, log_file: str | None) -> None:
     """The first signal ends the run in order, the second at once."""
 
     def heard(number: signal.Signals) -> None:
@@ -384,3 +455,4 @@ def _hear_signals(stop: asyncio.Event, log: Log) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, heard, number)
+    outlive_hangups(loop, log.info, partial(heard, signal.SIGHUP), log_file)

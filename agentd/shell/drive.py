@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from agentd.core.agent import Agent, Turn
 from agentd.core.rounds.whereabouts import Whereabouts
@@ -65,7 +65,10 @@ class Reporter:
         lives: Lives | None = None,
         where: Whereabouts | None = None,
         now_s: Callable[[], float] | None = None,
+        *,
+        standing: Callable[[], Mapping[str, Any]] | None = None,
     ) -> None:
+        self._standing = standing or dict
         self._report = report
         self._log = log
         self._lives = lives or Lives()
@@ -77,7 +80,7 @@ class Reporter:
     def tick(self, trial: int) -> None:
         """Report if it is time; leave a milestone in the log now and then."""
         if trial % LOG_EVERY_TRIALS == 0:
-            self._log.info("progress", trial=trial)
+            self._log.info("progress", trial=trial, **self._standing())
         self.look()
 
     def look(self) -> None:
@@ -155,7 +158,7 @@ async def drive_free(
     if due_s > link.now_s():
         await link.pause(due_s - link.now_s(), stop)
     while agent.trial < rounds and not stop.is_set():
-        agent.receive(link.drain(), latest_trial=pace.latest_trial(link.now_s()))
+        agent.receive(link.drain(interval_s), latest_trial=pace.latest_trial(link.now_s()))
         turn = await _pull(agent, bandit, keeper)
         link.publish(agent.trial, turn.outbox(), last=agent.trial == rounds)
         reporter.tick(agent.trial)

@@ -76,6 +76,8 @@ class EnvironmentClient:
         self._unread: bytes | None = None
         self._reported: Report | None = None
         self.retries = 0
+        self.give_up_s = GIVE_UP_AFTER_S
+        """How long an answer to a pull is waited for."""
         self.token = secrets.token_bytes(TOKEN_BYTES)
         """Of the agent's seat; one that was written down takes its place before the first hello."""
         self.asked_s = self.now_s()
@@ -110,7 +112,7 @@ class EnvironmentClient:
             return reward
         if self._unread is None:
             self._tell_of_silence()
-        reply = await self._ask(request, GIVE_UP_AFTER_S, sent=True)
+        reply = await self._ask(request, self.give_up_s, sent=True)
         worth_saying = math.inf
         while isinstance(reply, Wait):
             if reply.missing <= worth_saying:  # hundreds of agents ask many times
@@ -119,7 +121,7 @@ class EnvironmentClient:
             await self._pause(ASK_AGAIN_S)
             if self._stop.is_set():
                 raise RunOver("told to stop while waiting for other agents")
-            reply = await self._ask(request, GIVE_UP_AFTER_S)
+            reply = await self._ask(request, self.give_up_s)
         assert isinstance(reply, Reward)  # noqa: S101
         return reply.reward
 
@@ -313,4 +315,9 @@ def _raise(refusal: Refused, address: str) -> NoReturn:
         raise OldIncarnation(f"the environment at {address} refuses this state: {refusal.text}")
     if refusal.code in _OPERATORS_FAULT:
         raise ConfigurationError(f"the environment at {address} refuses this agent: {refusal.text}")
+    if refusal.code is Refusal.TRIAL_OUT_OF_ORDER:
+        raise AgentdError(
+            f"the environment at {address} refused: {refusal.text}; "
+            "does another process run with the same --id and --seat?"
+        )
     raise AgentdError(f"the environment at {address} refused: {refusal.text}")

@@ -10,14 +10,20 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentd.files import PUBLIC, replacing
 from agentd.shell.json_log import Log
+
+if TYPE_CHECKING:
+    from agentd.shell.watch.watcher import Watcher
 
 BEAT_EVERY_S = 1.0
 """How often whoever is well says so again, at most."""
 PATIENCE = 3.0
 """How many times its longest round an agent may take before it counts as stuck."""
+LONGEST_FRESH_S = 1e9
+"""Of who may wait for ever."""
 LEAST_FRESH_S = 10.0
 """A busy machine makes anybody wait for seconds."""
 
@@ -30,17 +36,26 @@ class Health:
         self._about = {"role": role, "id": number, "pid": os.getpid()}
         self._log = log
         self._last = ("starting", 0, LEAST_FRESH_S)
+        self.watcher: Watcher | None = None
+        """Who else wants to know how it is; None: nobody."""
 
     def say(self, state: str, *, trial: int = 0, fresh_s: float = LEAST_FRESH_S) -> None:
         """Write the state, which holds for `fresh_s` seconds unless it is said again."""
         self._last = (state, trial, max(LEAST_FRESH_S, fresh_s))
         self._write()
+        if self.watcher is not None:
+            self.watcher.said(state)
 
     def beat(self, trial: int | None = None) -> None:
         """Say the last state again, perhaps at another trial."""
         state, before, fresh_s = self._last
         self._last = (state, before if trial is None else trial, fresh_s)
         self._write()
+
+    @property
+    def state(self) -> str:
+        """The last one that was said."""
+        return self._last[0]
 
     @property
     def wanted(self) -> bool:

@@ -1,15 +1,17 @@
-"""Logs as JSON lines, with agent and run bound to every line."""
+"""Logs as JSON lines, with agent and run bound to every line; or as lines for people."""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
+from collections.abc import MutableMapping
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from agentd.errors import ConfigurationError
 from agentd.files import make_directory, open_own
+from agentd.untrusted import printable, printable_lines
 
 
 def _import_structlog_without_rich() -> None:
@@ -32,6 +34,8 @@ import structlog  # noqa: E402
 from structlog.typing import FilteringBoundLogger  # noqa: E402
 
 Log = FilteringBoundLogger
+_KNOWN_OF_ALL = ("role", "agent", "run")
+"""What people need not be told in every line."""
 
 
 def _opened(file: str) -> int:
@@ -40,7 +44,25 @@ def _opened(file: str) -> int:
     return os.open(file, how | os.O_CLOEXEC) if file.startswith("/dev/") else open_own(file, how)
 
 
-def open_log(file: str | None, level: str) -> Log:
+def _is_for_people(form: str, target: TextIO) -> bool:
+    return form == "human" or (form == "auto" and target.isatty())
+
+
+def _for_people(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
+    """One line: when, how bad, who, what, and what else there is to say; nothing in it drives a terminal."""
+    when, level, what = (str(event.pop(name, "")) for name in ("timestamp", "level", "event"))
+    trace = str(event.pop("exception", ""))
+    who = "environment" if event.get("role") == "environment" else f"agent {event['agent']}" if "agent" in event else ""
+    about = "  ".join(f"{name}={_short(value)}" for name, value in event.items() if name not in _KNOWN_OF_ALL)
+    line = f"{when[11:19]}  {'' if level == 'info' else level.upper():7}  {who + ':  ' if who else ''}{what}"
+    return printable(f"{line}  {about}".rstrip()) + (f"\n{printable_lines(trace)}" if trace else "")
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def open_log(file: str | None, level: str, form: str = "json") -> Log:
     """A logger of its own: nothing global is configured, so several agents can live in one process."""
     target: TextIO = sys.stderr
     if file is not None:
@@ -56,7 +78,7 @@ def open_log(file: str | None, level: str) -> Log:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(ensure_ascii=False),
+            _for_people if _is_for_people(form, target) else structlog.processors.JSONRenderer(ensure_ascii=False),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
     )

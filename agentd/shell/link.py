@@ -235,13 +235,13 @@ class Link:
         self.rounds.tell_of_silence(self.now_s(), every_s)
         self._carry_out()
 
-    def drain(self) -> list[Batch]:
-        """What came since the last call; for agents that run on their own clock and wait for nobody."""
+    def drain(self, interval_s: float = 0.0) -> list[Batch]:
+        """What came since the last call, an interval ago; for agents on their own clock, which wait for nobody."""
         self.greet_subscribers()
         for neighbour in self.rounds.everybody:
             parts = [(neighbour, part) for part in self._late_parts(neighbour)]
             self._read(parts, hold=False)
-            self.rounds.listened(neighbour, heard=bool(parts), now_s=self.now_s())
+            self.rounds.listened(neighbour, heard=bool(parts), now_s=self.now_s(), usual_s=interval_s)
         self.rounds.shun_floods(self.now_s())
         self._carry_out()
         return together(self.rounds.take(self.now_s()), self.dropped)

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from agentd.core.privacy.laplace import ExactLaplace, Noise, SeededLaplace
-from agentd.errors import ConfigurationError
+from agentd.errors import ConfigurationError, install_with
 from agentd.settings import AgentSettings
 
 
@@ -38,7 +38,7 @@ def load_opendp() -> Any:
         return import_module("opendp.prelude")
     except ImportError:
         raise ConfigurationError(
-            "--noise opendp needs OpenDP, which is not installed: pip install 'agentd[opendp]', or leave --noise out"
+            f"--noise opendp needs OpenDP, which is not installed: {install_with('opendp')}, or leave --noise out"
         ) from None
 
 

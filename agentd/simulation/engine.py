@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from agentd.core.privacy.ledger import Ledger, Release
 from agentd.core.privacy.sealing import Weighting
 from agentd.core.privacy.series import ReleaseSeries, scale_steps
 from agentd.errors import SettingsError
+from agentd.runs.regret import NO_REWARD, NOT_PULLED, rounds_made
 from agentd.runs.spec import Outcome, RunSpec, scheduled_at_delta
 from agentd.simulation.draws import UniformsPerTrial
 from agentd.simulation.traffic import count_messages
@@ -47,14 +49,19 @@ _COLUMN_POLICIES: dict[str, Callable[[Layout], VectorPolicy]] = {
 Progress = Callable[[int], None]
 
 
-def run_vector(specs: Sequence[RunSpec], progress: Progress | None = None) -> list[Outcome]:
-    """Carry out runs that differ in seed, graph, γ, arms and liars, but not in size, algorithm or attack."""
+def run_vector(
+    specs: Sequence[RunSpec], progress: Progress | None = None, stop: Callable[[], bool] = lambda: False
+) -> list[Outcome]:
+    """Carry out runs that differ in seed, graph, γ, arms and liars, but not in size, algorithm or attack.
+
+    Asked to stop, it makes no further round; what was not pulled is marked, as of agents that are down.
+    """
     refuse_what_needs_agents(specs)
     layout = Layout(specs)
     policy = _COLUMN_POLICIES[specs[0].algorithm](layout)
     dealer, teller = _Dealer(layout), _Teller(layout)
-    arms = np.empty((layout.rounds, layout.width), dtype=np.uint16)
-    rewards = np.empty((layout.rounds, layout.width), dtype=np.int32)
+    arms = np.full((layout.rounds, layout.width), NOT_PULLED, dtype=np.uint16)
+    rewards = np.full((layout.rounds, layout.width), NO_REWARD, dtype=np.int32)
     agents = np.arange(layout.width)
     for trial in range(1, layout.rounds + 1):
         arm = policy.choose(trial)
@@ -64,15 +71,38 @@ def run_vector(specs: Sequence[RunSpec], progress: Progress | None = None) -> li
         arms[trial - 1], rewards[trial - 1] = arm, reward
         if progress:
             progress(trial)
+        if stop():
+            break
     outcomes = [_outcome(layout, policy, run, arms, rewards) for run in range(layout.runs)]
+    for spec, outcome in zip(specs, outcomes, strict=True):
+        outcome.messages = count_messages(*spoken(spec, outcome))
     if isinstance(policy, TogetherPrivate | AlonePrivate):
         _charge(outcomes, specs[0], policy.released_pulls().reshape(layout.arms, layout.runs, layout.agents))
     return outcomes
 
 
-def has_twin(algorithm: str) -> bool:
-    """Whether this engine knows the algorithm; what was registered from elsewhere runs on core agents only."""
-    return algorithm in _COLUMN_POLICIES
+def spoken(spec: RunSpec, outcome: Outcome) -> tuple[RunSpec, NDArray[np.bool_] | None]:
+    """What traffic follows from: the run as far as it came, and who created a message in it."""
+    made = rounds_made(outcome.arm)
+    return replace(spec, rounds=made), None if outcome.sent is None else outcome.sent[:, :made]
+
+
+def has_twin(algorithm: str, half_life: int | None = None) -> bool:
+    """Whether this engine knows the algorithm; what fades, or comes from elsewhere, runs on core agents only."""
+    return algorithm in _COLUMN_POLICIES and (half_life is None or algorithm != "sealed")
+
+
+def what_needs_agents(spec: RunSpec) -> str | None:
+    """Why this engine cannot carry out a run that core agents can, as a whole sentence; None: it can."""
+    if not has_twin(spec.algorithm):
+        return f"{spec.algorithm} has no vectorised twin"
+    if not has_twin(spec.algorithm, spec.policy.half_life):
+        return "the vector engine forgets nothing, as --half-life asks"
+    if spec.overrides:
+        return "the vector engine runs one algorithm for all agents, without --policy overrides"
+    if spec.liars and spec.attack.on_relay:
+        return "the vector engine cannot corrupt messages on their way"
+    return None
 
 
 def refuse_what_needs_agents(specs: Sequence[RunSpec]) -> None:
@@ -80,14 +110,8 @@ def refuse_what_needs_agents(specs: Sequence[RunSpec]) -> None:
     shapes = {(s.network.agents, s.arms.count, s.rounds, s.algorithm, s.policy, s.arms.kind, s.attack) for s in specs}
     if len(shapes) != 1:
         raise ValueError("runs side by side must agree in agents, arms, rounds, algorithm, its settings and the attack")
-    if not has_twin(specs[0].algorithm):
-        raise SettingsError(f"{specs[0].algorithm} has no vectorised twin; use --engine agents")
-    if any(spec.overrides for spec in specs):
-        raise SettingsError(
-            "the vector engine runs one algorithm for all agents; use --engine agents for --policy overrides"
-        )
-    if any(spec.liars and spec.attack.on_relay for spec in specs):
-        raise SettingsError("the vector engine cannot corrupt messages on their way; use --engine agents")
+    if (why := next(filter(None, map(what_needs_agents, specs)), None)) is not None:
+        raise SettingsError(f"{why}; use --engine agents")
 
 
 class _Dealer:
@@ -139,7 +163,6 @@ def _outcome(
         outcome.releases = int(policy.releases[mine].sum())
         outcome.epsilon = np.where(policy.releases[mine] > 0, _one_release(layout.specs[run]), 0.0)
         outcome.epsilon_at_delta = _at_delta(layout.specs[run], layout.agents)
-    outcome.messages = count_messages(layout.specs[run], outcome.sent)
     if isinstance(policy, TogetherRobust):
         outcome.fallbacks = int(policy.fallbacks[run])
         outcome.estimates = policy.estimates

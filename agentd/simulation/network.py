@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -90,9 +90,9 @@ class InMemoryNetwork:
             np.full((agents, spec.rounds), -1, dtype=np.int32),
         )
 
-    def run(self) -> Outcome:
-        """All rounds, and the sums at the end."""
-        while self.round < self.spec.rounds:
+    def run(self, stop: Callable[[], bool] = lambda: False) -> Outcome:
+        """All rounds, unless asked to stop, and the sums at the end."""
+        while self.round < self.spec.rounds and not stop():
             self.step()
         return self.finish()
 
@@ -248,6 +248,6 @@ class InMemoryNetwork:
             self.agents[receiver].receive(together(rounds.take(self.round), rounds.dropped), latest_trial=rounds.latest)
 
 
-def run_agents(spec: RunSpec, faults: Faults = NO_FAULTS) -> Outcome:
-    """The whole run on the in-memory network."""
-    return InMemoryNetwork(spec, faults).run()
+def run_agents(spec: RunSpec, faults: Faults = NO_FAULTS, stop: Callable[[], bool] = lambda: False) -> Outcome:
+    """The whole run on the in-memory network, or what was made of it when it was asked to stop."""
+    return InMemoryNetwork(spec, faults).run(stop)

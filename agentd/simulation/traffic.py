@@ -61,9 +61,19 @@ def count_bytes(spec: RunSpec, sent: Sent | None = None, *, headers: bool = True
     takes a third of the time of the run itself: it is for who asks.
     """
     degrees = np.array([len(neighbours) for neighbours in spec.network.neighbours], dtype=np.int64)
-    sender = np.arange(spec.network.agents, dtype=np.int64)[:, np.newaxis]
-    round_ = np.arange(1, spec.rounds + 1, dtype=np.int64)[np.newaxis, :]
-    lengths = header_bytes(sender=sender, sequence=round_, round=round_) * headers
+    lengths = _headers(spec) * headers
     if (kind := ALGORITHMS[spec.algorithm].tells) is not None:
         lengths = lengths + batch_bytes(kind, spec.arms.count, messages_per_frame(spec, sent))
     return int(lengths.sum(axis=1) @ degrees)
+
+
+def count_header_bytes(spec: RunSpec) -> int:
+    """What of `count_bytes` the headers of the frames take."""
+    degrees = np.array([len(neighbours) for neighbours in spec.network.neighbours], dtype=np.int64)
+    return int(_headers(spec).sum(axis=1) @ degrees)
+
+
+def _headers(spec: RunSpec) -> NDArray[np.int64]:
+    sender = np.arange(spec.network.agents, dtype=np.int64)[:, np.newaxis]
+    round_ = np.arange(1, spec.rounds + 1, dtype=np.int64)[np.newaxis, :]
+    return header_bytes(sender=sender, sequence=round_, round=round_)

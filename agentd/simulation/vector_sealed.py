@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from agentd.core.chance import Purpose, Rekeyed
 from agentd.core.grid import UNIT
+from agentd.core.policy.coins import held_since
 from agentd.core.policy.records import counted_sum
-from agentd.core.policy.sealed import UCB_WIDTH, VARIANCE, expected_group, least_samples
+from agentd.core.policy.sealed import UCB_WIDTH, VARIANCE, least_samples
 from agentd.core.privacy.sealing import Weighting
 from agentd.runs.spec import RunSpec
 from agentd.simulation.draws import UnitNoise
@@ -130,7 +131,7 @@ class TogetherSealed:
 
     def _indices(self, trial: int, samples: Floats, sums: Floats, who: Ints) -> Floats:
         if self._thompson:
-            return thompson_indices(sums, samples, self._coins.at(trial, who))
+            return thompson_indices(sums, samples, self._coins.at(trial, who, self._group.at(trial)[0][who]))
         share = 1.0 + samples.sum(axis=0) / samples
         # The same logarithm as the core's: numpy's own may differ in the last bit.
         log = np.array([math.log(value) for value in share.ravel().tolist()]).reshape(share.shape)
@@ -144,6 +145,7 @@ class TogetherThompson(Together):
         super().__init__(layout)
         self._coins = CoinsOfAll(layout)
         self._everybody = np.arange(layout.width)
+        self._groups = np.array([layout.agents if spec.gamma else 1 for spec in layout.specs]).repeat(layout.agents)
 
     def choose(self, trial: int) -> Ints:
         """An arm that nobody has told of, each agent beginning elsewhere; then what the group's data speaks for."""
@@ -151,7 +153,7 @@ class TogetherThompson(Together):
         known = np.flatnonzero((self._counts > 0.0).all(axis=0))
         if len(known):
             samples, sums = self._counts[:, known] * UNIT, self._sums[:, known]
-            arm[known] = best_of(thompson_indices(sums, samples, self._coins.at(trial, known)))
+            arm[known] = best_of(thompson_indices(sums, samples, self._coins.at(trial, known, self._groups[known])))
         return arm
 
 
@@ -172,48 +174,52 @@ def first_unknown(unknown: Mask, own: Ints) -> Ints:
 
 
 class _Group:
-    """How many origins each agent expects at each trial: hellos travel a hop per round, up to γ hops."""
+    """How many origins each agent expects at each trial: all who take part, and after γ rounds those it has heard."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._reach = [min(spec.gamma, spec.network.diameter) for spec in layout.specs]
-        self._last = max(self._reach) + 2
+        self._last = max(spec.gamma for spec in layout.specs) + 1
         self._latest: tuple[Ints, Ints] | None = None
 
     def at(self, trial: int) -> tuple[Ints, Ints]:
         """Per agent the origins it expects, itself included, and the least samples that its first batches aim for."""
         if trial <= self._last or self._latest is None:
-            runs = zip(self._layout.specs, self._reach, strict=True)
-            group = np.concatenate([_expected(spec, reach, trial) for spec, reach in runs])
+            group = np.concatenate([_expected(spec, trial) for spec in self._layout.specs])
             least = np.array([least_samples(self._layout.arms, origins) for origins in group.tolist()], dtype=np.int64)
             self._latest = group, least
         return self._latest
 
 
-def _expected(spec: RunSpec, reach: int, trial: int) -> Ints:
-    heard, before = (_heard(spec, min(reach, max(trial - ago, 0))) for ago in (1, 2))
-    pairs = zip(heard.tolist(), (heard - before).tolist(), strict=True)
-    return np.array([expected_group(*pair) for pair in pairs], dtype=np.int64)
-
-
-def _heard(spec: RunSpec, hops: int) -> Ints:
-    """How many agents are within so many hops of each, itself included."""
-    heard: Ints = np.count_nonzero(spec.network.distances <= hops, axis=1).astype(np.int64)
+def _expected(spec: RunSpec, trial: int) -> Ints:
+    agents = spec.network.agents
+    if trial <= spec.gamma:
+        return np.full(agents, agents, dtype=np.int64)
+    heard: Ints = np.count_nonzero(spec.network.distances <= spec.gamma, axis=1).astype(np.int64)
     return heard
+
+
+def _all_held_since(trial: int, groups: Ints) -> Ints:
+    """`held_since` for many agents, whose groups have few different sizes."""
+    sizes, which = np.unique(groups, return_inverse=True)
+    since: Ints = np.array([held_since(trial, size) for size in sizes.tolist()], dtype=np.int64)[which]
+    return since
 
 
 class CoinsOfAll:
     """The decision coins of all agents of all runs."""
 
     def __init__(self, layout: Layout) -> None:
-        self._arms = layout.arms
         self._keys = [(spec.seed, agent) for spec in layout.specs for agent in range(layout.agents)]
         self._rekeyed = Rekeyed()
+        self._drawn = np.empty((layout.width, layout.arms))
+        self._since = np.zeros(layout.width, dtype=np.int64)  # the trial that each row is of
 
-    def at(self, trial: int, who: Ints) -> Floats:
-        """Per arm and agent, the coins of this trial."""
-        drawn = np.empty((len(who), self._arms))
-        for row, one in enumerate(who.tolist()):
+    def at(self, trial: int, who: Ints, groups: Ints) -> Floats:
+        """Per arm and agent, the coins that decide at this trial in groups of these sizes."""
+        since = _all_held_since(trial, groups)
+        stale = self._since[who] != since
+        for one, first in zip(who[stale].tolist(), since[stale].tolist(), strict=True):
             seed, agent = self._keys[one]
-            self._rekeyed.at(seed, Purpose.COIN, agent, trial).standard_normal(out=drawn[row])
-        return drawn.T
+            self._rekeyed.at(seed, Purpose.COIN, agent, first).standard_normal(out=self._drawn[one])
+        self._since[who] = since
+        return self._drawn[who].T

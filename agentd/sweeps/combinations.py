@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from agentd.errors import SettingsError
+from agentd.runs.proofs import source_digest
 from agentd.settings import TestbedSettings
 
 FORMAT = 1
@@ -42,6 +43,13 @@ class Configuration:
     def digest(self, repetitions: int, made_by: str) -> str:
         """Names the rows of this configuration: everything that decides them, and nothing else."""
         content = {"format": FORMAT, "made_by": made_by, "repetitions": repetitions, **self.settings.to_json()}
+        sources = {
+            name: source
+            for name in (self.settings.algorithm, *self.settings.policies.values())
+            if (source := source_digest(name)) is not None
+        }
+        if sources:
+            content["sources"] = sources
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,8 @@ import numpy as np
 from agentd.runs.regret import group_regret
 from agentd.runs.scenario import make_scenario
 from agentd.runs.spec import Outcome, RunSpec
-from agentd.simulation.engine import has_twin, run_vector
-from agentd.simulation.network import run_agents
-from agentd.simulation.traffic import count_bytes
+from agentd.simulation.either_engine import bytes_of, run_each
+from agentd.simulation.engine import has_twin
 from agentd.sweeps.combinations import Configuration
 
 SIDE_BY_SIDE = 8
@@ -31,30 +30,25 @@ FIGURES = (
 
 def measure(configuration: Configuration, repetitions: int) -> list[Row]:
     """Carry out every repetition; the same rows wherever and whenever that is done."""
-    specs = [make_scenario(configuration.repetition(number)).spec for number in range(repetitions)]
-    pairs = zip(specs, _outcomes(specs), strict=True)
-    return [_row(configuration, number, spec, outcome) for number, (spec, outcome) in enumerate(pairs)]
+    return list(rows_of(configuration, range(repetitions)))
+
+
+def rows_of(configuration: Configuration, repetitions: Iterable[int]) -> Iterator[Row]:
+    """The rows of some repetitions, each as soon as it is there."""
+    numbers = list(repetitions)
+    for start in range(0, len(numbers), SIDE_BY_SIDE):
+        part = numbers[start : start + SIDE_BY_SIDE]
+        specs = [make_scenario(configuration.repetition(number)).spec for number in part]
+        together = max(1, min(SIDE_BY_SIDE, AGENTS_AT_ONCE // specs[0].network.agents))
+        for number, spec, outcome in zip(part, specs, run_each(specs, together), strict=True):
+            yield _row(configuration, number, spec, outcome)
 
 
 def uses_core_agents(configuration: Configuration) -> bool:
     """Whether the vectorised engine cannot carry it out."""
     settings = configuration.settings
     lies_on_the_way = bool(settings.byzantine) and settings.attack.startswith("relay")
-    return not has_twin(settings.algorithm) or bool(settings.policies) or lies_on_the_way
-
-
-def _outcomes(specs: Sequence[RunSpec]) -> Iterator[Outcome]:
-    first = specs[0]
-    if not has_twin(first.algorithm) or first.overrides or any(s.liars and s.attack.on_relay for s in specs):
-        for spec in specs:
-            yield run_agents(spec)
-        return
-    together = max(1, min(SIDE_BY_SIDE, AGENTS_AT_ONCE // first.network.agents))
-    for start in range(0, len(specs), together):
-        part = specs[start : start + together]
-        for spec, outcome in zip(part, run_vector(part), strict=True):
-            outcome.bytes = count_bytes(spec, outcome.sent)
-            yield outcome
+    return not has_twin(settings.algorithm, settings.half_life) or bool(settings.policies) or lies_on_the_way
 
 
 def _row(configuration: Configuration, number: int, spec: RunSpec, outcome: Outcome) -> Row:
@@ -71,7 +65,7 @@ def _row(configuration: Configuration, number: int, spec: RunSpec, outcome: Outc
         "regret_per_agent": round(regret / spec.network.agents, 9),
         "best_arm_share": round(float((outcome.arm == best).mean()), 9),
         "messages": outcome.messages,
-        "bytes": outcome.bytes,
+        "bytes": bytes_of(spec, outcome),
         "composed_epsilon": _epsilon(outcome),
     }
 

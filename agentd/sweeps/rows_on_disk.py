@@ -14,8 +14,15 @@ from agentd.files import OwnDirectory, replace_text, replacing
 from agentd.sweeps.measuring import COLUMNS, Row
 from agentd.untrusted import decode_json
 
-TABLE, PARQUET = "sweep.csv", "sweep.parquet"
+TABLE = "sweep"
 _PARTS = "parts"
+_TYPES = {
+    **dict.fromkeys(("algorithm", "topology", "gamma", "reward", "rule", "attack"), "string"),
+    **dict.fromkeys(("agents", "rounds", "random_arms", "byzantine", "repetition"), "int64"),
+    **dict.fromkeys(("gamma_hops", "diameter", "messages", "bytes"), "int64"),
+    "seed": "uint64",
+}
+"""Of columns in Parquet, those that hold no fractions; the same for every sweep, also where a column is empty."""
 
 
 class RowStore:
@@ -52,20 +59,22 @@ class RowStore:
             raise _unusable(self._place, fault) from None
 
 
-def write_table(place: Path, rows: Sequence[Row]) -> list[str]:
+def write_table(place: Path, rows: Sequence[Row], name: str = TABLE) -> list[str]:
     """One row for each repetition of each configuration: CSV, and Parquet where pyarrow is; says what was written."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows([_cell(row[name]) for name in COLUMNS] for row in rows)
-    replace_text(place / TABLE, text.getvalue())
+    writer.writerows([_cell(row[column]) for column in COLUMNS] for row in rows)
+    table, packed = f"{name}.csv", f"{name}.parquet"
+    replace_text(place / table, text.getvalue())
     try:
         arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
-        return [TABLE]
-    with replacing(place / PARQUET) as file:
-        parquet.write_table(arrow.Table.from_pylist(list(rows)), file)
-    return [TABLE, PARQUET]
+        return [table]
+    schema = arrow.schema([(column, getattr(arrow, _TYPES.get(column, "float64"))()) for column in COLUMNS])
+    with replacing(place / packed) as file:
+        parquet.write_table(arrow.Table.from_pylist(list(rows), schema=schema), file)
+    return [table, packed]
 
 
 def _cell(value: object) -> object:

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from agentd import __version__, plugins
-from agentd.experiment.parallel import carry_out
+from agentd.experiment.parallel import carry_out, usual_jobs
 from agentd.sweeps.combinations import Configuration
 from agentd.sweeps.measuring import Row, measure
 from agentd.sweeps.rows_on_disk import RowStore
@@ -23,6 +23,11 @@ class Sweep:
     configurations: Sequence[Configuration]
     repetitions: int
     jobs: int = 1
+
+    @classmethod
+    def on_cores(cls, configurations: Sequence[Configuration], repetitions: int, jobs: int | None) -> Sweep:
+        """With so many processes, or as many as are usual here."""
+        return cls(configurations, repetitions, jobs or usual_jobs())
 
     def digest(self, configuration: Configuration) -> str:
         return configuration.digest(self.repetitions, __version__)

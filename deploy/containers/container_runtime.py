@@ -43,7 +43,7 @@ MEGABYTES_PER_CONTAINER = 45
 def plan_for_containers(scenario: Scenario, pace: Pace, keep: Keep | None = None, *, run: bytes | None = None) -> Plan:
     """The plan of a fresh run, or of the one that is named, with more patience at the start."""
     extra_s = READY_EXTRA_S + READY_PER_AGENT_S * scenario.graph.nodes
-    patient = replace(pace, ready_timeout_s=pace.ready_timeout_s + extra_s)
+    patient = replace(pace, ready_timeout_s=pace.ready_timeout_s + extra_s) if pace.ready_timeout_s else pace
     return lay_out(scenario, ContainerPlaces(), run=fresh_run() if run is None else run, pace=patient, keep=keep)
 
 
@@ -68,7 +68,7 @@ class ContainerRuntime(ABC, Generic[Tool]):
     """What its document is called in the run directory."""
     grace_per_agent_s = 0.5  # taking a container down costs the machine more than what ran in it
     revivals = 0  # Docker starts whatever crashed again by itself, a few times
-    clears_up = "removed {} containers"
+    clears_up = ("removed", "container", "containers")
 
     @abstractmethod
     def require_tool(self, docker: Docker) -> Tool:

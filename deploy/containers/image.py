@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -15,15 +16,24 @@ from typing import Any
 import click
 
 from agentd import __version__
-from agentd.errors import ConfigurationError
-from deploy.containers import base_image, wheelhouse
+from agentd.errors import ConfigurationError, SettingsError
+from deploy.containers import base_image, installed_wheel, wheelhouse
 from deploy.containers.docker import LABEL, Docker, DockerFailed, last_words, require_docker, run_command
 
 DEFAULT_BASE = "python:3.12-slim"
 """As in the Dockerfile."""
 DEFAULT_TAG = f"agentd:{__version__}"
+RECIPE = Path(__file__).parent / "recipe"
+"""What the package brings along of the checkout that it was made from, for images where there is no checkout."""
 PULL_S = 600.0
 BUILD_S = 1200.0
+_COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_REFERENCE = re.compile(
+    rf"(?:[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]{{1,5}})?/)?{_COMPONENT}(?:/{_COMPONENT})*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?"
+)
+"""What Docker takes for the name of an image that is built: perhaps a registry, a path, perhaps a version."""
+_LONGEST_REFERENCE = 255
+_EXTRAS = re.compile(r"(?:[A-Za-z0-9_-]+(?:,[A-Za-z0-9_-]+)*)?")
 
 
 @dataclass(slots=True)
@@ -42,7 +52,7 @@ class Built:
 
 def build_image(
     *,
-    source: Path,
+    source: Path | None,
     tag: str = DEFAULT_TAG,
     base: str | None = None,
     offline: bool = False,
@@ -51,8 +61,11 @@ def build_image(
     fresh: bool = False,
     quiet: bool = True,
 ) -> Built:
-    """Build the image; every step is said on stderr unless quiet."""
+    """Build the image of a checkout, or of the installed package; every step is said on stderr unless quiet."""
+    require_names(tag, extras)
     docker = require_docker()
+    if not quiet:
+        click.echo(f"from {source or 'the installed package'}", err=True)
     built = Built(tag=tag, base=base or DEFAULT_BASE)
     with _step("base", built, quiet):
         _settle_base(docker, built, named=base is not None, offline=offline, fresh=fresh, quiet=quiet)
@@ -64,28 +77,50 @@ def build_image(
         own = house / "app"  # apart, so that a change in agentd leaves the layer of its dependencies as it was
         own.mkdir(parents=True)
         with _step("wheels", built, quiet):
-            wheel = wheelhouse.build_wheel(source, own, Path(place))
+            wheel = wheelhouse.build_wheel(source, own, Path(place)) if source else installed_wheel.pack(own)
             cache = wheelhouse.default_cache(target)
             wheelhouse.fill(house, wheel, target, extras=extras, cache=cache, only=wheels, fresh=fresh)
         (house / wheel.name).unlink()  # pip copies what it is asked about
         for name in ("Dockerfile", "pyproject.toml"):
-            shutil.copy(source / name, context)
+            shutil.copy((source or RECIPE) / name, context)
         with _step("image", built, quiet):
-            _docker_build(docker, built, context, extras=extras, revision=_revision(source))
+            _docker_build(docker, built, context, extras=extras, revision=_revision(source) if source else "")
     _remove_superseded(docker)
     about = docker.image(tag) or {}
     built.id, built.bytes = str(about.get("Id", "")), int(about.get("Size", 0))
     return built
 
 
-def find_source(named: str | None) -> Path:
-    """The checkout to build from: the named one, else the one this code lies in."""
-    place = Path(named) if named is not None else Path(__file__).resolve().parents[2]
-    if missing := [name for name in (*wheelhouse.SOURCES, "Dockerfile") if not (place / name).exists()]:
+def require_names(tag: str, extras: str) -> None:
+    """Refuse at once what Docker and pip would refuse after the wheels were gathered."""
+    if not _REFERENCE.fullmatch(tag) or len(tag) > _LONGEST_REFERENCE:
+        raise SettingsError(
+            f"--tag {tag!r} is no name of an image: small letters, digits and - . _ /, then :VERSION, "
+            f"as in {DEFAULT_TAG}"
+        )
+    if not _EXTRAS.fullmatch(extras):
+        raise SettingsError(f"--extras {extras!r} is not a list of names like ui,opendp")
+
+
+def find_source(named: str | None) -> Path | None:
+    """The checkout to build from: the named one, else that of this directory or of this code, if there is one."""
+    if named is None:
+        return next((place for place in (Path.cwd(), Path(__file__).resolve().parents[2]) if _is_ours(place)), None)
+    place = Path(named)
+    if missing := _missing_in(place):
         raise ConfigurationError(
             f"{place} is not a checkout of agentd (no {', '.join(missing)}); name one with --source DIR"
         )
     return place
+
+
+def _missing_in(place: Path) -> list[str]:
+    return [name for name in (*wheelhouse.SOURCES, "Dockerfile") if not (place / name).exists()]
+
+
+def _is_ours(place: Path) -> bool:
+    """Whether it is a checkout that may be built unasked: its build runs what it says, so not one of another user."""
+    return not _missing_in(place) and (place / "pyproject.toml").stat().st_uid in (os.geteuid(), 0)
 
 
 def _settle_base(docker: Docker, built: Built, *, named: bool, offline: bool, fresh: bool, quiet: bool) -> None:

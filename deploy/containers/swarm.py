@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentd.errors import ConfigurationError
+from agentd.errors import ToolMissing
 from agentd.files import replace_text
 from agentd.runs.scenario import Scenario
 from deploy.containers import containers
@@ -81,12 +81,12 @@ def require_swarm(docker: Docker) -> str:
     """The id of this node, which must be a manager of a swarm; making one is for the operator to decide."""
     swarm = docker.info().get("Swarm") or {}
     if swarm.get("LocalNodeState") != "active":
-        raise ConfigurationError(
+        raise ToolMissing(
             f"this Docker is in no swarm; make it one of a single node: {INIT} "
             "(and end that with docker swarm leave --force)"
         )
     if not swarm.get("ControlAvailable"):
-        raise ConfigurationError("this Docker is a worker of a swarm; run this on one of its managers")
+        raise ToolMissing("this Docker is a worker of a swarm; run this on one of its managers")
     return str(swarm["NodeID"])
 
 

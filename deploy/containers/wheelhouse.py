@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from agentd.errors import AgentdError, ConfigurationError, ToolMissing
+from agentd.errors import DISTRIBUTION, AgentdError, ConfigurationError, ToolMissing
 from deploy.containers.docker import Docker, last_words, run_command
 
 SOURCES = ("agentd", "deploy", "topology", "pyproject.toml", "README.md", "LICENSE")
 """What a wheel of agentd is made of."""
+WHEEL_NAME = DISTRIBUTION.replace("-", "_")
 OLDEST_GLIBC = 17
 """Minor version: the oldest wheels on offer are built for glibc 2.17."""
 PIP_S = 900.0
@@ -100,7 +101,7 @@ def build_wheel(source: Path, place: Path, scratch: Path) -> Path:
         again = _pip([*command, "--no-build-isolation"])  # where no index has setuptools, this interpreter may
         if again:
             raise AgentdError(f"cannot build the wheel of agentd: {why}; {again}")
-    return next(place.glob("agentd-*.whl"))
+    return next(place.glob(f"{WHEEL_NAME}-*.whl"))
 
 
 def fill(place: Path, wheel: Path, target: Target, *, extras: str, cache: Path, only: Path | None, fresh: bool) -> None:
@@ -116,7 +117,7 @@ def fill(place: Path, wheel: Path, target: Target, *, extras: str, cache: Path, 
 def _keep(wanted: Sequence[str], cache: Path, target: Target, *, fresh: bool) -> None:
     """Make sure that the cache has everything; the package index is asked only if it has not."""
     cache.mkdir(parents=True, exist_ok=True)
-    for ours in cache.glob("agentd-*.whl"):  # pip would take it for the one of today, with the dependencies of then
+    for ours in cache.glob(f"{WHEEL_NAME}-*.whl"):  # pip would take it for today's, with the dependencies of then
         ours.unlink(missing_ok=True)
     if not fresh and not _pip(_download(wanted, cache, target, "--no-index", "--find-links", str(cache))):
         return

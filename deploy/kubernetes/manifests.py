@@ -56,6 +56,9 @@ _RETRIES = 6
 _SCRATCH: Mapping[str, Any] = {"emptyDir": {}}
 """A place that is gone with its pod; only where the operator wants no volumes."""
 
+_READY_S = 300.0
+"""Of pods that wait for each other for ever: bound, they count as ready."""
+
 
 def kubernetes_manifests(plan: Plan, scenario: Scenario, cluster: Cluster) -> list[Manifest]:
     """Everything `kubectl apply` needs, in an order in which nothing is missing when it is made."""
@@ -138,7 +141,7 @@ def _environment_service(cluster: Cluster) -> Manifest:
 
 
 def _agents(agents: Sequence[AgentSettings], config_maps: Sequence[str], cluster: Cluster) -> list[Manifest]:
-    ready_s = max(agent.ready_timeout_s for agent in agents)
+    ready_s = max(agent.ready_timeout_s for agent in agents) or _READY_S
     container = _agent_container(ready_s, cluster)
     if cluster.workload == "job" and cluster.keeps:
         claims = [volume(cluster.state(agent.id), cluster) for agent in agents]

@@ -48,7 +48,7 @@ class LocalRuntime:
 
     grace_per_agent_s = 0.05
     revivals = 1
-    clears_up = "ended {} processes"
+    clears_up = ("ended", "process", "processes")
 
     def __init__(self, name: str = DEFAULT_RUNTIME, agent: Target = agent_target) -> None:
         self.name = name

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentd.errors import ConfigurationError
+from agentd.quantities import counted
 from deploy.local import cgroups
 from deploy.plan.plan import Plan
 
@@ -103,7 +104,7 @@ def check(plan: Plan) -> None:
     """Refuse a plan this machine cannot carry; raise the soft limit on open files where that is all it takes."""
     needs, room = needs_of(plan), room_left()
     if missing := list(shortages(needs, room)):
-        raise ConfigurationError(f"this machine cannot carry {needs.agents} agents: " + "; ".join(missing))
+        raise ConfigurationError(f"this machine cannot carry {counted(needs.agents, 'agent')}: " + "; ".join(missing))
     if needs.files > room.files_soft:
         resource.setrlimit(resource.RLIMIT_NOFILE, (_unlimited(room.files_hard), _unlimited(room.files_hard)))
 
@@ -113,8 +114,8 @@ def check_memory(megabytes: int, agents: int) -> None:
     available = _available_megabytes()
     if available is not None and megabytes > available:
         raise ConfigurationError(
-            f"this machine cannot carry {agents} agents in containers: about {megabytes} MB of memory are needed, "
-            f"but {available} MB are left; use fewer --agents"
+            f"this machine cannot carry {counted(agents, 'agent')} in containers: about {megabytes} MB of memory "
+            f"are needed, but {available} MB are left; use fewer --agents"
         )
 
 

@@ -25,6 +25,7 @@ _COMMON_HOME = "/tmp"  # noqa: S108 - in it is a directory that only its owner m
 _PREFIX = "agentd-"
 _NAME = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
 _FILE = re.compile(r"(e|a\d{1,5})(\.lock)?")
+_YOUNG_S = 60.0
 _LONGEST_NAME = len(f"/{_PREFIX}12345678/a65535.lock")
 
 
@@ -78,6 +79,24 @@ def remove(path: str) -> bool:
     finally:
         os.close(opened)
     return True
+
+
+def remove_left_over(now_s: float) -> int:
+    """Remove the directories that nobody uses and no testbed.json may tell of: their makers were killed before that.
+
+    One that was made in the last minute may be about to be locked.
+    """
+    removed = 0
+    for home in dict.fromkeys(_homes()):
+        with contextlib.suppress(OSError), os.scandir(home) as entries:
+            old = [each.path for each in entries if _NAME.fullmatch(each.name) and _is_old(each, now_s)]
+            removed += sum(map(remove, old))
+    return removed
+
+
+def _is_old(entry: os.DirEntry[str], now_s: float) -> bool:
+    about = entry.stat(follow_symlinks=False)
+    return about.st_uid == os.geteuid() and now_s - about.st_mtime > _YOUNG_S
 
 
 def _is_ours(entry: os.DirEntry[str]) -> bool:

@@ -16,10 +16,10 @@ import ctypes
 import gc
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from agentd.core.assembly import assemble
-from agentd.core.bodies import RELEASED
+from agentd.core.bodies import RELEASED, SEALED, Kind
 from agentd.core.grid import UNIT
 from agentd.core.policy import PolicySettings
 from agentd.core.privacy.laplace import ExactLaplace
@@ -36,7 +36,7 @@ from agentd.wire.layout import HeadReader
 from agentd.wire.size import fitting
 from agentd.wire.topics import FRAME_TOPIC
 
-ALGORITHM = "private-ucb"
+PLAYED: Mapping[str, Kind] = {"sealed": SEALED, "private-ucb": RELEASED}
 """The default, and the one that calls for most: noise, ledger, journal, relays."""
 AGENTS = 3
 ARMS = 5
@@ -53,13 +53,13 @@ MOST_HOLES = 10_000
 class _Player:
     """An agent with its journal in memory, and its frames in place of sockets."""
 
-    def __init__(self, own: int) -> None:
+    def __init__(self, own: int, algorithm: str) -> None:
         noise = ExactLaplace(secrets.token_bytes)
         settings = PolicySettings(arms=ARMS)
-        policy = PolicyTerms(ALGORITHM, RELEASED.tag, settings.epsilon, settings.v, ((0, AGENTS - 1),))
+        policy = PolicyTerms(algorithm, PLAYED[algorithm].tag, settings.epsilon, settings.v, ((0, AGENTS - 1),))
         terms = Terms(ARMS, GAMMA, horizon=ROUNDS, clock=Clock.LOCKSTEP, policies=(policy,))
-        self._agent = assemble(own, ALGORITHM, settings, terms, noise=noise, lives=Lives())
-        self._journal = StateJournal.over(Memory(), {"agent": own, "algorithm": ALGORITHM})
+        self._agent = assemble(own, algorithm, settings, terms, noise=noise, lives=Lives())
+        self._journal = StateJournal.over(Memory(), {"agent": own, "algorithm": algorithm})
         self._journal.join(self._agent.turn, run="", arms=ARMS, incarnation=0)
         self._heads = HeadReader()
         self._expected: list[Expectation | None] = [None] * (AGENTS - 1)
@@ -88,8 +88,13 @@ class _Player:
 
 async def play() -> None:
     """A few rounds of a few agents."""
+    for algorithm in PLAYED:
+        await play_together([_Player(own, algorithm) for own in range(AGENTS)])
+
+
+async def play_together(players: Sequence[_Player]) -> None:
+    """A few rounds of these."""
     log = open_log(os.devnull, "info").bind(agent=0)
-    players = [_Player(own) for own in range(AGENTS)]
     for round_ in range(1, ROUNDS + 1):
         said = [player.say(round_) for player in players]
         for own, player in enumerate(players):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from agentd.plot.curves import Curve
+from agentd.quantities import counted
 from agentd.runs.directory import RunDirectory
 from agentd.runs.regret import NOT_PULLED, regret_curve
 from agentd.runs.scenario import Scenario
@@ -79,7 +80,7 @@ def text(report: Report, run_dir: Path) -> str:
     """The report for people."""
     content = report.content
     lines = [
-        f"{content['agents']} agents, {content['lasted_s'] / 60:.1f} min, {content['pulls']:,} pulls, "
+        f"{counted(content['agents'], 'agent')}, {content['lasted_s'] / 60:.1f} min, {content['pulls']:,} pulls, "
         f"{content['rounds_per_s']:g} rounds/s",
         "what happened: " + (", ".join(f"{kind} {many}" for kind, many in content["happened"].items()) or "nothing"),
         "",
@@ -106,7 +107,7 @@ def _regret(run_dir: Path, scenario: Scenario) -> tuple[list[Curve], float | Non
     curve = regret_curve(arm[:, :rounds], means)
     places = np.arange(1.0, rounds + 1.0)
     curves = [Curve("with faults", places, curve)]
-    if not has_twin(scenario.settings.algorithm):
+    if not has_twin(scenario.settings.algorithm, scenario.settings.half_life):
         return curves, None
     calm = run_vector([replace(scenario.spec, rounds=rounds)])[0].arm
     curves.append(Curve("without, simulated", places, regret_curve(calm, means)))

@@ -43,6 +43,7 @@ def describe(testbed: Testbed) -> dict[str, Any]:
         "state": state_of(testbed),
         "agents": testbed.agents,
         "down": down,
+        "silent": status.silent() if status and testbed.is_running() else {},
         "round": status.round(but=down) if status else 0,
         "rounds": status.rounds if status else None,
         "group_regret": status.group_regret if status else 0.0,
@@ -80,6 +81,7 @@ def status_text(about: dict[str, Any]) -> str:
         f"run directory   {about['run_dir']}",
         f"state           {about['state']}, {clock(about['age_s'])} old",
         f"agents          {about['agents']}, down: {', '.join(map(str, about['down'])) or 'nobody'}",
+        *([f"silent          {_silent(about['silent'])}"] if about["silent"] else []),
         f"round           {about['round']:,}{rounds}",
         f"group regret    {about['group_regret']:,.1f}",
         f"messages        {about['messages']:,}, dropped {about['dropped']:,}",
@@ -91,6 +93,10 @@ def status_text(about: dict[str, Any]) -> str:
     if (summary := about["summary"]) is not None and summary.get("failure"):
         lines.append(f"failed          {summary['failure']!s:.1000}")
     return "\n".join(map(printable, lines))
+
+
+def _silent(silent: dict[int, float]) -> str:
+    return ", ".join(f"agent {number} for {seconds:.0f} s" for number, seconds in silent.items())
 
 
 def _neighbours(run_dir: Path) -> Neighbours | None:

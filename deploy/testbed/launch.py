@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agentd.core.message import TOKEN_BYTES
 from agentd.files import DIRECTORY, open_own, replace_text
+from agentd.interrupts import signals_noted
 from agentd.runs.directory import RunDirectory
 from agentd.runs.scenario import Scenario
 from agentd.runs.seats import seat_hash, write_seats
@@ -21,7 +20,7 @@ from deploy.plan.names import SUPERVISOR_LOG
 from deploy.plan.plan import LINK_FAULTS, RUN_BYTES, SEAT_HASHES, Plan, seat_name
 from deploy.testbed import registry
 from deploy.testbed.lifecycle import grace_for
-from deploy.testbed.outcome import write_summary
+from deploy.testbed.outcome import add_yardstick, write_summary
 from deploy.testbed.processes import Processes
 from deploy.testbed.runtime import Prepared
 from deploy.testbed.supervisor import Display, Ending, Supervisor
@@ -106,8 +105,9 @@ def carry_out(
             on_ready=on_ready,
         )
         ending = supervisor.run()
-        with _undisturbed():
-            return Result(write_summary(directory, prepared.scenario, ending, plan.run, runtime.name), ending)
+        with signals_noted() as came:  # everything has stopped; one more Ctrl-C must not cost the summary
+            summary = write_summary(directory, prepared.scenario, ending, plan.run, runtime.name)
+            return Result(add_yardstick(directory, prepared.scenario, summary, lambda: bool(came)), ending)
     finally:
         try:
             registry.mark_ended(registry.read(directory.path))
@@ -119,14 +119,3 @@ def carry_out(
 def _close(descriptor: int) -> None:
     if descriptor >= 0:
         os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Everything has stopped; one more Ctrl-C must not cost the summary."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -15,6 +15,7 @@ on the caller's clock.
 
 from __future__ import annotations
 
+import math
 import signal
 from dataclasses import dataclass
 from enum import IntEnum
@@ -99,7 +100,7 @@ class Lifecycle:
         self.stopped_by: int | None = None
         """The signal that ended it before it was done."""
         self.lost: dict[str, Lost] = {}
-        self.deadline: float | None = now + ready_timeout_s
+        self.deadline: float | None = now + ready_timeout_s if math.isfinite(ready_timeout_s) else None
         """When `tick` must be called, whatever happens or does not happen until then."""
         self.up: set[str] = set()
         self._grace_s = grace_s

@@ -24,7 +24,7 @@ LONGEST_LINE = 16 << 10
 MOST_READ = 16 << 20
 """Bytes of one log that are read at once."""
 _BLOCK = 64 << 10
-_SHOWN_FIRST = ("timestamp", "level", "agent", "role", "event", "run")
+_SHOWN_FIRST = frozenset({"timestamp", "level", "agent", "role", "event", "run"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,10 @@ class Line:
         said = self.fields
         if not said:
             return printable(self.text)
-        who = f"agent {said['agent']}" if "role" not in said and "agent" in said else str(said.get("role", ""))
-        rest = " ".join(f"{name}={value}" for name, value in said.items() if name not in _SHOWN_FIRST)
+        is_agents = "role" not in said and "agent" in said  # else the agent is whom the line is about
+        who = f"agent {said['agent']}" if is_agents else str(said.get("role", ""))
+        first = _SHOWN_FIRST if is_agents else _SHOWN_FIRST - {"agent"}
+        rest = " ".join(f"{name}={value}" for name, value in said.items() if name not in first)
         when = self.time.partition("T")[2].rstrip("Z")[:12]
         level, event = str(said.get("level", "")), said.get("event", "")
         return printable(f"{when:12} {who:12} {level:7} {event} {rest}".rstrip())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import REPORTS, Store, read_terms
 from agentd.errors import AgentdError, StateUnusable
 from agentd.runs import blamed
+from agentd.runs.decisive import in_words
 from agentd.runs.directory import RunDirectory
 from agentd.runs.fault_log import read_events, read_faults
 from agentd.runs.regret import NO_REWARD, NOT_PULLED
@@ -56,6 +57,25 @@ def write_summary(
         "events": [{"round": round_, "what": what} for round_, what in outcome.events],
     }
     directory.write_json("summary.json", summary)
+    return summary
+
+
+def add_yardstick(
+    directory: RunDirectory, scenario: Scenario, summary: dict[str, Any], stop: Callable[[], bool]
+) -> dict[str, Any]:
+    """Hold the run against what others would have come to with its arms, seed and rounds; returns the summary with it.
+
+    The directory is complete before: whoever cannot wait loses this only.
+    """
+    from agentd.experiment.played_beside import play_beside  # when all is over: nobody waits for its import before
+
+    arm = _read_pulls(directory.path)[0]
+    yardstick = play_beside(scenario.spec, arm, stop)
+    summary = {**summary, "yardstick": yardstick.to_json()}
+    directory.write_json("summary.json", summary)
+    events, title = read_events(directory.path), f"Group regret, {summary['algorithm']}"
+    means = scenario.spec.arms.means
+    directory.write_regret(arm, means, title, events, subtitle=in_words(summary), yardstick=yardstick)
     return summary
 
 
@@ -97,8 +117,7 @@ def write_results(path: Path) -> bool:
 
 def collect(run_dir: Path, scenario: Scenario) -> Outcome:
     """What happened: the pulls as the environment counted them, the rest as the agents reported it."""
-    with np.load(run_dir / PULLS, allow_pickle=False) as file:
-        outcome = Outcome(np.asarray(file["arm"], dtype=np.uint16), np.asarray(file["reward"], dtype=np.int32))
+    outcome = Outcome(*_read_pulls(run_dir))
     reports = read_reports(run_dir)
     said = [*read_reports(run_dir, EARLIER_REPORTS), *reports]
     outcome.messages = sum(report.messages for report in said)
@@ -109,6 +128,11 @@ def collect(run_dir: Path, scenario: Scenario) -> Outcome:
     settle(outcome, run_dir, scenario)
     add_lives(outcome, read_lives(run_dir))
     return outcome
+
+
+def _read_pulls(run_dir: Path) -> tuple[NDArray[np.uint16], NDArray[np.int32]]:
+    with np.load(run_dir / PULLS, allow_pickle=False) as file:
+        return np.asarray(file["arm"], dtype=np.uint16), np.asarray(file["reward"], dtype=np.int32)
 
 
 def read_reports(run_dir: Path, name: str = REPORTS) -> list[Report]:

@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -172,13 +172,28 @@ def known() -> list[Testbed]:
 
 
 def choose(run_dir: str | None) -> Testbed:
-    """The testbed an operator means: the one named, else the newest that runs, else the newest."""
+    """The testbed an operator means: the one named, else the nearest; of several the newest that runs, or the newest.
+
+    Near is where one stands: in a run directory, or in one that holds some.
+    """
     if run_dir is not None:
         return read(Path(run_dir))
-    testbeds = known()
+    testbeds = nearest_first(known(), Path.cwd())
     if not testbeds:
         raise ConfigurationError("there is no testbed; start one with agentd up")
-    return next((testbed for testbed in testbeds if testbed.is_running()), testbeds[0])
+    return testbeds[0]
+
+
+def nearest_first(testbeds: Sequence[Testbed], here: Path) -> list[Testbed]:
+    """Testbeds, the newest first, in the order in which somebody who stands here means them."""
+
+    def distance(testbed: Testbed) -> int:
+        if here.is_relative_to(testbed.run_dir):
+            return 0
+        near, runs = testbed.run_dir.is_relative_to(here), testbed.is_running()
+        return 1 + (not runs) + 2 * (not near)
+
+    return sorted(testbeds, key=distance)
 
 
 def tidy(testbed: Testbed) -> None:

@@ -114,8 +114,8 @@ class Runtime(Protocol):
         ...
 
     @property
-    def clears_up(self) -> str:
-        """What `end_left_over` does to {} of them, in words."""
+    def clears_up(self) -> tuple[str, str, str]:
+        """What `end_left_over` does, to one of what, to several of what."""
         ...
 
     def prepare(self, scenario: Scenario, wanted: Wanted) -> Prepared:

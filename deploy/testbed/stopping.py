@@ -6,6 +6,7 @@ import signal
 from dataclasses import dataclass
 
 from agentd.errors import AgentdError
+from agentd.quantities import counted
 from deploy.testbed import control, registry
 from deploy.testbed.lifecycle import ENVIRONMENT_GRACE_S, GRACE_S, grace_for
 from deploy.testbed.process_marks import send, wait_for
@@ -40,7 +41,7 @@ def bring_down(testbed: Testbed) -> Stopped:
     if testbed.is_supervised():
         _ask_to_stop(testbed)
         if not wait_for([testbed.supervisor], _grace(testbed) + SUPERVISOR_EXTRA_S):
-            return Stopped(place, f"stopped {testbed.agents} agents and the environment")
+            return Stopped(place, f"stopped {counted(testbed.agents, 'agent')} and the environment")
         send(testbed.supervisor, signal.SIGKILL)
         wait_for([testbed.supervisor], GRACE_S)
     return _end_orphans(registry.read(testbed.run_dir))
@@ -63,5 +64,6 @@ def _end_orphans(testbed: Testbed) -> Stopped:
     ended = tuple(sorted(runtime.end_left_over(testbed)))
     (testbed.run_dir / control.SOCKET).unlink(missing_ok=True)
     registry.mark_ended(testbed)
-    did = f"its supervisor was gone; {runtime.clears_up.format(len(ended))} it had left"
+    verb, thing, things = runtime.clears_up
+    did = f"its supervisor was gone; {verb} {counted(len(ended), thing, things)} it had left"
     return Stopped(str(testbed.run_dir), did, ended)

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from agentd.errors import AgentdError
 from agentd.files import append_text
+from agentd.quantities import counted
 from agentd.runs import fault_log
 from agentd.runs.status import Status, read_status
 from agentd.untrusted import printable
@@ -117,7 +118,7 @@ class Supervisor:
         self._began = time.monotonic()
         self._lifecycle = Lifecycle(
             self._began,
-            ready_timeout_s=plan.agents[0].ready_timeout_s,
+            ready_timeout_s=plan.agents[0].ready_s,
             grace_s=grace_s,
             environment_grace_s=environment_grace_s,
             revivals=revivals,
@@ -210,7 +211,7 @@ class Supervisor:
 
     def _start_agents(self) -> None:
         self._processes.start_agents(self._plan.agents, lambda: bool(self._signals))
-        self._note(f"starting {len(self._plan.agents)} agents")
+        self._note(f"starting {counted(len(self._plan.agents), 'agent')}")
 
     def _start_again(self, name: str, after: str) -> None:
         settings = self._environment if name == ENVIRONMENT else self._plan.agents[agent_of(name)]

@@ -49,3 +49,11 @@ def test_every_file_and_field_is_named(tmp_path: Path, verb: str) -> None:
 
 def test_the_unit_of_rewards_is_the_one_that_is_said() -> None:
     assert f"divide by `{UNIT}`" in PAGE
+
+
+def test_the_loading_example_works(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    assert "```console" not in PAGE
+    done = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()

@@ -21,12 +21,12 @@ def beside_a_silent_neighbour(algorithm: str) -> Outcome:
 @pytest.mark.parametrize(
     ("algorithm", "attack", "reason"),
     [
-        ("private-ucb", "forged-incarnation", "lifetime"),
         ("private-ucb", "forged-return", "incarnation"),
         ("sealed", "invented-origins", "origin"),
-        ("byzantine-ucb", "crowd", "origin"),
         ("byzantine-ucb", "future-trials", "future"),
-        ("private-ucb", "long-lives", "lifetime"),
+        pytest.param("private-ucb", "forged-incarnation", "lifetime", marks=pytest.mark.long),
+        pytest.param("byzantine-ucb", "crowd", "origin", marks=pytest.mark.long),
+        pytest.param("private-ucb", "long-lives", "lifetime", marks=pytest.mark.long),
     ],
 )
 def test_an_attack_against_the_terms_changes_no_pull_of_an_honest_agent(

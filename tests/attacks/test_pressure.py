@@ -11,17 +11,12 @@ BEGIN = 100
 pytestmark = pytest.mark.system
 
 
-@pytest.mark.parametrize(
-    ("pressure", "why"),
-    [
-        ("drip", "slow"),
-        ("greeting-only", "slow"),
-        ("claims-horizon", "ahead"),
-        ("wrong", "wrong"),
-        ("many-frames", "flood"),
-        ("fat-refused", "flood"),
-    ],
-)
+EACH = [("drip", "slow"), ("fat-refused", "flood")]
+"""One of each kind; `agentd check` presses in all these ways in memory."""
+LONG = [("greeting-only", "slow"), ("claims-horizon", "ahead"), ("wrong", "wrong"), ("many-frames", "flood")]
+
+
+@pytest.mark.parametrize(("pressure", "why"), [*EACH, *(pytest.param(*each, marks=pytest.mark.long) for each in LONG)])
 def test_everybody_goes_on_and_the_culprit_is_blamed(pressure: str, why: str) -> None:
     felt = press(Pressed(algorithm="sealed", pressure=pressure, begin=BEGIN, rounds=100_000, attack_s=8.0, stops=True))
     assert felt.ring.exits == (0,) * HONEST

@@ -34,9 +34,9 @@ def audited(case: Case, runs: int, *, real: bool = False) -> Verdict:
     [
         ("no-noise", 200, {"values"}),
         ("half-noise", 2500, {"values"}),
-        ("half-noise-agreed", 2500, {"values"}),
+        pytest.param("half-noise-agreed", 2500, {"values"}, marks=pytest.mark.long),
         ("reused-noise", 700, {"differences"}),
-        ("half-noise-arm-1", 3000, {"values"}),
+        pytest.param("half-noise-arm-1", 3000, {"values"}, marks=pytest.mark.long),
         ("float-noise", 4000, {"low bits"}),
         ("shared-seed", 200, {"differences"}),
         ("skipped-sequence", 200, {"frames"}),

@@ -37,6 +37,7 @@ def pages() -> str:
     shown = []
     for path, command in commands():
         context = click.Context(command, info_name=path, terminal_width=WIDTH, **_about(command))
+        command._help_option = None  # click keeps that of the first context, which was another where it was run before
         shown.append(f"===== {path} --help\n{command.get_help(context)}\n")
     return "\n".join(shown).replace(__version__, "VERSION")
 

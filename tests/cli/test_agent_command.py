@@ -120,7 +120,7 @@ class TestFlags:
             (["--epsilon", "nan"], "--epsilon must be positive"),
             (["--clock", "sundial"], "'sundial' is not one of"),
             (["--interval", "0"], "--interval must be a positive number of seconds"),
-            (["--round-timeout", "inf"], "--round-timeout must be a positive number of seconds"),
+            (["--round-timeout", "inf"], "'inf' is not a time like 10s, 500ms or 2m"),
             (["--attack", "tickle"], "tickle"),
             (["--no-such-flag"], "--no-such-flag"),
         ],
@@ -199,10 +199,12 @@ class TestFailedStart:
             "are they running, and do their --peers name agent 1?"
         )
 
-    def test_an_environment_of_a_kind_that_is_not_there_yet(self) -> None:
+    def test_arms_of_its_own_without_terms(self) -> None:
         code, line = self.fails(*agent_arguments(1, free_address(), "exec:./arms.sh", {}))
         assert code == 2
-        assert line == "error: --environment: 'exec:./arms.sh' is not an address like tcp://127.0.0.1:7003"
+        assert line == (
+            "error: --environment names arms of this agent's own: then --terms FILE must say what is agreed on"
+        )
 
     def test_a_log_that_cannot_be_written(self, tmp_path: Path) -> None:
         code, line = self.fails(*FLAGS, "--log-file", str(tmp_path))

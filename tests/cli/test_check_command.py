@@ -65,7 +65,6 @@ def test_a_script_for_a_program(tmp_path: Path) -> None:
     [
         (("--seeds", "0"), "--seeds must be in"),
         (("--first-seed", "-1"), "--first-seed must be in"),
-        (("--jobs", "-2"), "--jobs must be positive"),
         (("--out", "nowhere"), "is no directory"),
     ],
 )

@@ -14,20 +14,52 @@ import pytest
 BEFORE = Path(__file__).parent / "before"
 
 CHANGED_PAGES: dict[str, str] = {
+    "agentd agent": "sealed is the default; arms may be an agent's own: a command, an endpoint, a function",
     "agentd audit": "it draws the reward in question, may not be able to tell, and has exact tests, too",
     "agentd bench": "it measures both ways in which local testbeds speak",
+    "agentd compose": "sealed is the default",
+    "agentd demo": "it shows three runs: alone, the paper's way, and sealed",
     "agentd env": "its usage tells that it has a verb of its own, release",
+    "agentd experiment": "a trial is one pull; the rest are repetitions; fig2 shows what privacy costs",
+    "agentd image build": "it needs no checkout, and says which one it takes where there are some",
     "agentd ledger": "values at δ are told of the schedule, not of a number of releases that followed from rewards",
     "agentd manifests kubernetes": "agents keep their state on volumes of their own unless the operator says none",
+    "agentd simulate": "sealed is the default, Ctrl-C leaves what was made, and results stand beside others",
+    **dict.fromkeys(("agentd agent", "agentd compose", "agentd up"), "durations have units; sealed is the default"),
+    **dict.fromkeys(
+        (
+            *("agentd down", "agentd logs", "agentd status", "agentd chaos history"),
+            *(f"agentd chaos {verb}" for verb in ("delay", "disconnect", "heal", "kill", "loss", "partition")),
+            *(f"agentd chaos {verb}" for verb in ("pause", "reconnect", "restart", "resume")),
+        ),
+        "the testbed of this directory comes first",
+    ),
 }
 """Help pages that read otherwise today, by the command, and why."""
 CHANGED_OPTIONS: dict[str, str] = {
+    **{
+        f"agentd {verb} --algorithm": "sealed, not private-ucb: all that leaves an agent is private, and less is lost"
+        for verb in ("agent", "compose", "manifests kubernetes", "simulate", "up")
+    },
+    "agentd demo --rounds": "400, not 500: three runs take no longer than two did",
     "agentd audit --algorithm": "any that claims privacy, also of a plug-in: no list can name them",
     "agentd audit --fault": "there are more",
+    "agentd experiment --trials": "it is called --repetitions, and known by both names",
+    "agentd audit --processes": "it is --jobs, too, as everywhere",
     "agentd manifests kubernetes --agent-storage": "64Mi, not none: what may not be noised twice survives a pod",
+    **{
+        f"agentd {verb} --{flag}": "durations have units; a variable is named like its flag, as well"
+        for verb in ("agent", "compose", "manifests kubernetes", "up")
+        for flag in ("interval", "ready-timeout", "round-timeout")
+    },
+    "agentd demo --out": "it is --run-dir, too",
+    "agentd experiment --jobs": "a wrong number is refused as everywhere",
 }
 """Options that are gone or otherwise today, by command and flag as in "agentd up --seed", and why."""
-CHANGED_SETTINGS: dict[str, str] = {}
+CHANGED_SETTINGS: dict[str, str] = {
+    "agent.algorithm": "sealed, as for all testbeds",
+    "testbed.algorithm": "sealed: everything that leaves an agent is private, and less is lost",
+}
 """Defaults and exit codes that are others today, as in "agent.gamma", and why."""
 
 
@@ -90,17 +122,22 @@ def test_every_default_and_every_exit_code_is_as_before() -> None:
 
 def test_a_changed_default_a_lost_flag_and_another_variable_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     commands = dict(command_line.commands())
-    up, agent = commands["agentd up"], commands["agentd agent"]
-    parameters = {str(one.name): one for one in up.params}
+    simulate, agent = commands["agentd simulate"], commands["agentd agent"]
+    parameters = {str(one.name): one for one in simulate.params}
     monkeypatch.setattr(parameters["epsilon"], "default", 2.0)
-    monkeypatch.setattr(up, "params", [one for one in up.params if one.name != "seed"])
-    (interval,) = [one for one in agent.params if one.name == "interval_s"]
-    monkeypatch.setattr(interval, "envvar", "AGENTD_PAUSE")
+    monkeypatch.setattr(simulate, "params", [one for one in simulate.params if one.name != "seed"])
+    (listen,) = [one for one in agent.params if one.name == "listen"]
+    monkeypatch.setattr(listen, "envvar", "AGENTD_PAUSE")
+    monkeypatch.setattr(commands["agentd topology measure"], "help", "Something else.")
     found = lost(by_flag(before("options.txt")), by_flag(without_new(command_line.options())))
-    assert found - set(CHANGED_OPTIONS) == {"agentd up --epsilon", "agentd up --seed", "agentd agent --interval"}
+    assert found - set(CHANGED_OPTIONS) == {
+        "agentd simulate --epsilon",
+        "agentd simulate --seed",
+        "agentd agent --listen",
+    }
     then = by_command(before("help.txt"))
     assert lost(then, by_command(without_new(command_line.pages()), before("help.txt"))) - set(CHANGED_PAGES) == {
-        "agentd up"
+        "agentd topology measure"
     }
 
 

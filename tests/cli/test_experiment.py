@@ -29,7 +29,7 @@ from agentd.runs.spec import DELTA
 from agentd.settings import TestbedSettings
 from agentd.simulation.network import run_agents
 
-SMALL = ("--agents", "12", "--edge-probability", "0.4", "--rounds", "40", "--trials", "3")
+SMALL = ("--agents", "12", "--edge-probability", "0.4", "--rounds", "40", "--repetitions", "3")
 
 
 class Cli:
@@ -92,15 +92,16 @@ def test_the_figure_of_equal_promises_tells_regret_and_traffic_of_each(painter: 
     by_name = {series["name"]: series for series in summary["series"]}
     for promise in (0.1, 0.3, 1.0, 3.0):
         sealed, private, alone = (by_name[f"{name}-{promise:g}"] for name in ("sealed", "private-ucb", "dp-ucb-int"))
-        assert max(one["true_epsilon"] for one in (sealed, private, alone)) <= promise
+        assert max(one["composed_epsilon"] for one in (sealed, private, alone)) <= promise
         assert sealed["nominal_epsilon"] == promise
         assert 0 < sealed["messages"] < private["messages"] == by_name["coop-ucb"]["messages"]
         assert sealed["bytes_without_frame_headers"] < sealed["bytes"] < private["bytes"]
         assert alone["messages"] == alone["bytes_without_frame_headers"] == 0
         assert alone["bytes"] == by_name["ucb1"]["bytes"] > 0
+    assert by_name["coop-thompson"]["messages"] == by_name["coop-ucb"]["messages"]
     assert f"{by_name['sealed-1']['messages']:,.0f}" in out
     rows = rows_of(tmp_path / "fig2.csv")
-    assert [row["true_epsilon"] for row in rows] == ["0.1", "0.3", "1", "3"] * 3 + ["inf"] * 2
+    assert [row["composed_epsilon"] for row in rows] == ["0.1", "0.3", "1", "3"] * 3 + ["inf"] * 3
     words = (tmp_path / "fig2.svg").read_text(encoding="utf-8")
     assert words.startswith("<?xml")
     assert (tmp_path / "fig2.png").read_bytes()[:4] == b"\x89PNG"
@@ -115,7 +116,7 @@ def test_a_figure_over_rounds_leaves_table_pictures_and_summary(painter: Cli, tm
     assert summary["settings"] == {
         "agents": 12,
         "rounds": 40,
-        "trials": 3,
+        "repetitions": 3,
         "arms": 5,
         "edge_probability": 0.4,
         "epsilon": 0.5,
@@ -130,10 +131,10 @@ def test_a_figure_over_rounds_leaves_table_pictures_and_summary(painter: Cli, tm
         assert f"{series['group_regret']:,.1f} ± {series['group_regret_stderr']:,.1f}" in out
     private, solo, _, coop = summary["series"]
     assert private["nominal_epsilon"] == 0.5
-    assert 0.0 < private["true_epsilon_at_delta"] < 10.0  # of the schedule, which no arm of a run need come near to
+    assert 0.0 < private["composed_epsilon_at_delta"] < 10.0  # of the schedule, which no arm of a run need come near to
     assert (private["simulated"], private["covers"]) == (True, ALGORITHMS["private-ucb"].covers)
     assert private["delta"] == DELTA
-    assert "true_epsilon" not in coop
+    assert "composed_epsilon" not in coop
     assert solo["gamma"] == "0"
     assert solo["more_than_first"]["group_regret"] == pytest.approx(solo["group_regret"] - private["group_regret"])
     assert [bound["label"] for bound in summary["bounds"]] == ["upper bound of private-ucb", "lower bound of any group"]
@@ -144,19 +145,19 @@ def test_a_figure_over_rounds_leaves_table_pictures_and_summary(painter: Cli, tm
 def test_the_csv_has_a_row_per_series_and_round(cli: Cli, tmp_path: Path) -> None:
     summary = cli.summary("fig1b", *SMALL, "--jobs", "1", "--out", str(tmp_path))
     rows = rows_of(tmp_path / "fig1b.csv")
-    assert list(rows[0]) == ["series", "round", "mean", "stderr", "trials"]
+    assert list(rows[0]) == ["series", "round", "mean", "stderr", "repetitions"]
     assert len(rows) == 3 * 40
     for series in summary["series"]:
         mine = [row for row in rows if row["series"] == series["name"]]
         assert [int(row["round"]) for row in mine] == list(range(1, 41))
-        assert {row["trials"] for row in mine} == {"3"}
+        assert {row["repetitions"] for row in mine} == {"3"}
         assert float(mine[-1]["mean"]) == pytest.approx(series["group_regret"], abs=1e-5)
         assert float(mine[-1]["stderr"]) == pytest.approx(series["group_regret_stderr"], abs=1e-5)
     assert summary["series"][0]["liars"] == 12
     assert summary["series"][2]["liars"] == 0
 
 
-def test_the_csv_mean_is_the_mean_of_the_kept_trials(cli: Cli, tmp_path: Path) -> None:
+def test_the_csv_mean_is_the_mean_of_the_kept_repetitions(cli: Cli, tmp_path: Path) -> None:
     cli.summary("fig1b", *SMALL, "--jobs", "1", "--out", str(tmp_path))
     curves = []
     for path in (tmp_path / "parts").iterdir():
@@ -175,7 +176,7 @@ def test_a_sweep_has_a_row_per_series_and_lifetime(painter: Cli, tmp_path: Path)
     longest = max(int(hops) for hops in summary["diameters"])
     assert longest > 1
     rows = rows_of(tmp_path / "fig1c.csv")
-    assert list(rows[0]) == ["series", "gamma", "mean", "stderr", "trials"]
+    assert list(rows[0]) == ["series", "gamma", "mean", "stderr", "repetitions"]
     for series in summary["series"]:
         mine = [row for row in rows if row["series"] == series["name"]]
         assert [int(row["gamma"]) for row in mine] == list(range(1, longest + 1))
@@ -193,7 +194,7 @@ def test_a_sweep_has_a_row_per_series_and_lifetime(painter: Cli, tmp_path: Path)
     }
 
 
-def test_many_rounds_are_thinned_and_one_trial_has_no_error(cli: Cli, tmp_path: Path) -> None:
+def test_many_rounds_are_thinned_and_one_repetition_has_no_error(cli: Cli, tmp_path: Path) -> None:
     flags = ("--agents", "3", "--edge-probability", "1", "--rounds", "1203", "--trials", "1", "--jobs", "1")
     summary = cli.summary("fig1a", *flags, "--out", str(tmp_path))
     rounds = [int(row["round"]) for row in rows_of(tmp_path / "fig1a.csv") if row["series"] == "ucb1"]
@@ -289,7 +290,7 @@ def test_an_interrupt_keeps_what_is_done_and_tells_how_to_go_on(
 @pytest.mark.system
 def test_ctrl_c_on_a_terminal_leaves_no_process_behind(tmp_path: Path) -> None:
     """A terminal sends the signal to everybody in the foreground: parent, workers, helpers of the pool."""
-    flags = ("--agents", "60", "--edge-probability", "0.2", "--rounds", "4000", "--trials", "40", "--jobs", "2")
+    flags = ("--agents", "60", "--edge-probability", "0.2", "--rounds", "4000", "--repetitions", "40", "--jobs", "2")
     process = subprocess.Popen(
         [sys.executable, "-m", "agentd", "experiment", "fig1b", *flags, "--out", str(tmp_path)],
         stdout=subprocess.PIPE,
@@ -328,16 +329,16 @@ def session_members(session: int) -> list[str]:
     ("flags", "words"),
     [
         (("fig9",), "fig9"),
-        (("fig1a", "--trials", "0"), "--trials must be at least 1"),
+        (("fig1a", "--repetitions", "0"), "--repetitions must be at least 1"),
         (("fig1a", "--trials", "many"), "many"),
-        (("fig1a", "--jobs", "0"), "--jobs must be at least 1"),
+        (("fig1a", "--jobs", "0"), "0 is not in the range x>=1"),
         (("fig1a", "--agents", "0"), "--agents"),
         (("fig1a", "--rounds", "0"), "--rounds"),
         (("fig1a", "--epsilon", "0"), "--epsilon"),
         (("fig1a", "--edge-probability", "2"), "--edge-probability"),
         (("fig1b", "--contamination", "-1"), "--contamination"),
         (("fig1a", "--seed", "-1"), "--seed"),
-        (("fig1a", "--seed", str(2**64 - 99)), "no room for 100 trials"),
+        (("fig1a", "--seed", str(2**64 - 99)), "no room for 100 repetitions"),
         (("fig1a", "--sizzle"), "--sizzle"),
         ((), "fig1a, fig1b, fig1c, fig2"),
     ],
@@ -362,8 +363,8 @@ def test_the_help_lists_the_figures_line_by_line(cli: Cli) -> None:
 
 
 def test_several_faults_are_named_together(cli: Cli) -> None:
-    _, _, err = cli("fig1a", "--trials", "0", "--jobs", "-3", "--rounds", "0")
-    assert all(flag in err for flag in ("--trials", "--jobs", "--rounds"))
+    _, _, err = cli("fig1a", "--trials", "0", "--agents", "0", "--rounds", "0")
+    assert all(flag in err for flag in ("--repetitions", "--agents", "--rounds"))
 
 
 def test_the_last_seed_there_is_can_be_used(cli: Cli, tmp_path: Path) -> None:
@@ -402,7 +403,7 @@ def test_a_missing_package_is_named_before_any_work(
     code, _, err = cli("fig1a", *SMALL, "--out", str(tmp_path / "new"))
     assert code == 2
     assert package in err
-    assert "install agentd[analysis]" in err
+    assert "pip install 'agentd-bandits[analysis]'" in err
     assert not (tmp_path / "new").exists()
 
 
@@ -412,13 +413,13 @@ def test_results_go_to_figures_by_default_and_variables_stand_in_for_flags(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AGENTD_TRIALS", "2")
     summary = cli.summary("fig1a", *SMALL[:-2], "--jobs", "1")
-    assert summary["settings"]["trials"] == 2
+    assert summary["settings"]["repetitions"] == 2
     assert (tmp_path / "figures" / "fig1a" / "fig1a.csv").exists()
 
 
 @pytest.mark.parametrize(("figure", "liars"), [("fig1a", 0), ("fig1b", 12)])
-def test_a_trial_is_what_core_agents_do_with_its_seed(cli: Cli, tmp_path: Path, figure: str, liars: int) -> None:
-    """The first series of a figure, at trial 1: the run of `agentd simulate --engine agents` with the next seed."""
+def test_a_repetition_is_what_core_agents_do_with_its_seed(cli: Cli, tmp_path: Path, figure: str, liars: int) -> None:
+    """The first series of a figure, at repetition 1: the run of `agentd simulate --engine agents` with that seed."""
     cli.summary(figure, *SMALL, "--jobs", "1", "--seed", "70", "--out", str(tmp_path))
     algorithm, arm_range = ("byzantine-ucb", (0.3, 0.7)) if liars else ("private-ucb", (0.0, 1.0))
     settings = TestbedSettings(

@@ -26,7 +26,7 @@ from agentd.shell.state.keeper import state_identity
 def spend(place: Path, trials: int, **changes: Any) -> StateJournal:
     """The state of an agent that pulled its first arm so often; still held."""
     usual = {"id": 3, "listen": "tcp://127.0.0.1:7003", "environment": "tcp://127.0.0.1:7000", "state": str(place)}
-    settings = AgentSettings(**(usual | changes))  # type: ignore[arg-type]
+    settings = AgentSettings(**({"algorithm": "private-ucb"} | usual | changes))  # type: ignore[arg-type]
     policy: Any = make_policy(settings.algorithm, settings.policy(2), 3, KeyedCoins(1, 3))
     agent = Agent(3, policy, terms=Terms(2, 1), noise=ExactLaplace(secrets.token_bytes))
     journal = StateJournal.open(place, state_identity(settings))
@@ -135,7 +135,8 @@ def test_nothing_is_told_at_delta_after_a_lost_round_or_beyond_the_horizon(
 
 def return_in_doubt(place: Path, counted: int) -> None:
     """Take the state up where the environment has counted one trial more."""
-    settings = AgentSettings(id=3, listen="tcp://127.0.0.1:7003", environment="tcp://127.0.0.1:7000", state=str(place))
+    where = {"listen": "tcp://127.0.0.1:7003", "environment": "tcp://127.0.0.1:7000", "state": str(place)}
+    settings = AgentSettings(id=3, algorithm="private-ucb", **where)  # type: ignore[arg-type]
     noise = ExactLaplace(secrets.token_bytes)
     journal = StateJournal.open(place, state_identity(settings))
     agent = assemble(

@@ -5,12 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import math
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from evidence import until
 
+from agentd import load_run
 from agentd.cli import main
 from agentd.core.policy import ALGORITHMS
 from agentd.runs.regret import group_regret
@@ -80,11 +85,12 @@ def test_the_printed_json_is_the_summary_and_the_summary_keeps_its_promise(
     assert json.loads(run.out, parse_constant=_no_constant) == summary
     assert run.out.count("\n") == 1
     promised = {"algorithm", "agents", "rounds", "gamma", "diameter", "group_regret", "regret_per_agent", "messages"}
-    promised |= {"bytes", "dropped", "privacy", "wall_s", "seed"}
+    promised |= {"bytes", "dropped", "privacy", "wall_s", "seed", "rounds_made", "interrupted", "settings", "yardstick"}
     extra = {"estimates_that_fell_back"} if algorithm == "byzantine-ucb" else set()
     assert set(summary) == promised | extra
     assert summary["algorithm"] == algorithm
     assert (summary["agents"], summary["rounds"], summary["seed"]) == (5, 30, 7)
+    assert (summary["rounds_made"], summary["interrupted"]) == (30, False)
     assert summary["regret_per_agent"] == pytest.approx(summary["group_regret"] / 5)
     assert summary["dropped"] == {}
     assert (summary["messages"] > 0) == (ALGORITHMS[algorithm].tells is not None)
@@ -125,7 +131,7 @@ def test_the_run_directory_is_as_promised(simulate: Simulate) -> None:
     assert manifest["runtime"] == "simulate/vector"
     assert manifest["seed"] == 7
     assert len(manifest["liars"]) == 2
-    assert manifest["settings"]["algorithm"] == "private-ucb"
+    assert manifest["settings"]["algorithm"] == "sealed"
     assert {"agentd", "python", "numpy"} <= set(manifest["versions"])
     graph = read(run.path / "topology.json")
     assert graph.nodes == manifest["topology"]["nodes"] == 5
@@ -183,7 +189,7 @@ def test_a_seeded_run_is_announced_as_reproducible_and_not_private_everywhere(si
 
 
 def test_a_person_reads_what_ran_and_what_came_of_it(simulate: Simulate) -> None:
-    run = simulate("--epsilon", "0.5")
+    run = simulate("--epsilon", "0.5", "--algorithm", "private-ucb")
     assert run.out.startswith("private-ucb: 5 agents, 3 bernoulli arms, 30 rounds, graph of diameter ")
     for beginning in ("group regret ", "messages ", "privacy ", "took ", f"written to        {run.path}"):
         assert f"\n{beginning}" in run.out
@@ -198,7 +204,8 @@ def test_where_nothing_is_noised_nothing_is_said_of_privacy(simulate: Simulate) 
 
 def test_what_agents_dropped_is_shown_by_reason(simulate: Simulate) -> None:
     run = simulate("--engine", "agents", "--byzantine", "5", "--attack", "relay-uniform", "--contamination", "0.9",
-                   "--gamma", "full", "--edge-probability", "0.3", "--epsilon", "0.5", "--seed", "5")  # fmt: skip
+                   "--gamma", "full", "--edge-probability", "0.3", "--epsilon", "0.5", "--seed", "5",
+                   "--algorithm", "private-ucb")  # fmt: skip
     dropped = run.json("summary.json")["dropped"]
     assert dropped["history"] > 0
     assert f"dropped           history {dropped['history']}" in run.out
@@ -255,3 +262,57 @@ def test_noise_that_only_processes_draw_is_refused(capsys: pytest.CaptureFixture
         main(["simulate", "--noise", "opendp"])
     assert left.value.code == 2
     assert "--noise opendp is for agents that are processes" in capsys.readouterr().err
+
+
+def test_the_result_stands_beside_what_others_would_have_come_to(simulate: Simulate) -> None:
+    run = simulate("--algorithm", "sealed", "--seed", "7", "--byzantine", "1")
+    yardstick = run.json("summary.json")["yardstick"]
+    with (run.path / "regret.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    picture = (run.path / "regret.svg").read_text(encoding="utf-8")
+    for name in ("alone", "alone_thompson", "coop_thompson", "lower_bound"):
+        regret = yardstick[name]["group_regret"]
+        assert f"{regret:,.1f} (" in run.out
+        assert float(rows[-1][name]) == pytest.approx(regret, abs=1e-5)
+    for words in ("this run", "ucb1, every agent alone", "coop-thompson: every pull", "lower bound of any", "1 liars"):
+        assert words in picture
+    assert "no agent knows it" in run.out
+    assert "settings          5 agents, 3 bernoulli arms, graph of diameter " in run.out
+
+
+def test_the_settings_that_matter_are_those_that_the_algorithm_reads_or_that_were_turned(simulate: Simulate) -> None:
+    settings = simulate("--algorithm", "ucb1").json("summary.json")["settings"]
+    assert settings == {"arms": 3, "reward": "bernoulli", "edge_probability": 0.6, "gamma": "half"}
+    run = simulate("--algorithm", "coop-ucb", "--sigma", "0.7")
+    assert run.json("summary.json")["settings"]["sigma"] == 0.7
+    assert "sigma 0.7" in run.out
+    assert simulate("--algorithm", "private-ucb").out.count("nominal ε = 1, no seed") == 1
+    assert simulate("--algorithm", "sealed").out.count(" ε = 1, no seed") == 1
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("engine", ["agents", "vector"])
+def test_an_interrupted_run_reports_the_rounds_that_it_made(tmp_path: Path, engine: str, number: int) -> None:
+    place = tmp_path / "run"
+    words = ["simulate", *SMALL, "--agents", "2", "--rounds", "2000000", "--engine", engine, "--json"]
+    command = [sys.executable, "-m", "agentd", *words, "--run-dir", str(place), "--algorithm", "coop-ucb"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        until(place.is_dir)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 128 + number, err
+    assert "stopped before it was done" in err
+    summary = json.loads((place / "summary.json").read_text(encoding="utf-8"))
+    assert json.loads(out) == summary
+    made = summary["rounds_made"]
+    assert 0 <= made < summary["rounds"] == 2_000_000
+    assert summary["interrupted"] is True
+    assert summary["yardstick"]["rounds"] == made
+    rows = (place / "regret.csv").read_text(encoding="utf-8").splitlines()
+    assert len(rows) == 1 + made
+    run = load_run(place)
+    assert run.arm.shape == (2, 2_000_000)
+    assert len(run.regret) == made
+    assert np.isnan(run.reward[:, made:]).all()
+    assert (run.arm[:, :made] >= 0).all()

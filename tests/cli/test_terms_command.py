@@ -31,7 +31,7 @@ def test_what_the_flags_say_is_agreed_on(tmp_path: Path) -> None:
     terms = read_terms_file(made(tmp_path, *words))
     assert (terms.arms, terms.horizon, terms.lifetime, terms.clock, terms.interval_us) == (3, 10, 1, Clock.LOCKSTEP, 0)
     assert terms.policies == (
-        PolicyTerms("private-ucb", 1, 0.5, 1.1, ((0, 2), (4, 4))),
+        PolicyTerms("sealed", 4, 0.5, None, ((0, 2), (4, 4))),
         PolicyTerms("ucb1", 0, None, None, ((3, 3),)),
     )
     assert terms.start_ms > 0
@@ -94,7 +94,7 @@ def test_a_table_shows_what_is_agreed_on_and_the_digest(tmp_path: Path) -> None:
     lines = invoke("show", str(path)).output.splitlines()
     assert lines[0] == f"digest     {digest(read_terms_file(path))}"
     assert "rounds     no end" in lines
-    assert "agents     0…2, 4: private-ucb, ε 1, v 1.1" in lines
+    assert "agents     0…2, 4: sealed, ε 1" in lines
     assert lines[-1] == "agents     3: ucb1"
 
 

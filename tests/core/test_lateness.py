@@ -130,7 +130,7 @@ def test_however_a_neighbour_spreads_its_delays_rounds_keep_about_half_their_pac
     assert pace_under(delays_s) >= 0.48
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)  # each twice as long as what is spent once
 @given(
     st.lists(
         st.tuples(st.sampled_from([0.0, 0.004, 0.007, 0.01, 0.02, 0.1, 0.19, 0.5, 4.5]), st.integers(1, 150)),
@@ -140,7 +140,7 @@ def test_however_a_neighbour_spreads_its_delays_rounds_keep_about_half_their_pac
 )
 def test_whatever_it_does_rounds_keep_nearly_half_their_pace(spells: list[tuple[float, int]]) -> None:
     delays_s = [delay_s for delay_s, times in spells for _ in range(times)]
-    assert pace_under(delays_s, 2000) >= 0.45
+    assert pace_under(delays_s, 4000) >= 0.45  # half, but for what timely rounds give back: 1 / 2.2
 
 
 def test_who_drips_is_named_once_and_who_was_late_once_is_not() -> None:

@@ -11,6 +11,7 @@ import pytest
 from agentd.core.grid import UNIT
 from agentd.core.privacy.ledger import Ledger, Release, paper_bound, zeta
 from agentd.core.privacy.series import ReleaseSeries, scale_steps
+from agentd.core.upwards import whole_up
 
 DELTA = 1e-5
 
@@ -210,3 +211,21 @@ def test_the_papers_bound_grows_first_and_settles_then() -> None:
 def test_the_papers_bound_is_refused_outside_its_lemma(epsilon: float, v: float, named: str) -> None:
     with pytest.raises(ValueError, match=named):
         paper_bound(epsilon, v, 1000, DELTA)
+
+
+@pytest.mark.parametrize("rewards", [1, 3, 5, 7, 49])
+def test_what_so_many_rewards_cost_together_is_told_exactly_where_batches_are_disjoint(rewards: int) -> None:
+    ledger = Ledger(disjoint=True)
+    assert ledger.cost_of_rewards(rewards) == 0
+    for scale in (9 * UNIT, rewards * UNIT, 8 * rewards * UNIT):
+        ledger.record(Release(0, 1, 1, max(scale, rewards * UNIT)))
+    assert ledger.cost_of_rewards() == Fraction(1, rewards)
+    assert ledger.cost_of_rewards(rewards) == 1
+    assert whole_up(ledger.cost_of_rewards(), 10**6) == -(-(10**6) // rewards)
+
+
+def test_where_sums_run_on_so_many_rewards_cost_no_less_than_so_many_times_the_sum() -> None:
+    ledger = Ledger()
+    for _ in range(3):
+        ledger.record(Release(0, 1, 1, 5 * UNIT))
+    assert Fraction(3, 5) * 4 <= ledger.cost_of_rewards(4) <= Fraction(3, 5) * 4 * (1 + Fraction(1, 10**12))

@@ -36,6 +36,7 @@ from agentd.environment.service import EnvironmentSettings, open_bandit, settle
 from agentd.environment.store import Store, read_terms, replace_file
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
 from agentd.runs.arms import Arms
+from agentd.watching import Watching
 from agentd.wire.codec import encode_environment
 from agentd.wire.environment_messages import (
     MAX_COUNT,
@@ -642,7 +643,7 @@ def test_at_the_end_everything_is_in_the_directory(tmp_path: Path) -> None:
         assert pulls["arm"].tolist() == [[65535] * 4, [65535] * 4, [1, 0, 65535, 65535]]
         assert pulls["reward"].tolist()[2] == [*(r.reward for r in rewards if isinstance(r, Reward)), -1, -1]
     lines = (tmp_path / "regret.csv").read_text().split()
-    assert lines == ["round,group_regret", "1,0.400000", "2,0.400000", "3,0.400000", "4,0.400000"]
+    assert lines == ["round,group_regret", "1,0.400000", "2,0.400000"], "nobody pulled later"
     assert "2: agent 1 killed" in (tmp_path / "regret.svg").read_text()
     assert content(tmp_path / "reports.json")["reports"][0]["dropped"] == {"stale": 2, "late": 1}
     assert content(tmp_path / "status.json")["pulls"] == 2
@@ -678,3 +679,9 @@ def test_results_that_cannot_be_written_are_told(tmp_path: Path) -> None:
         (tmp_path / "pulls.npz").mkdir()
         with pytest.raises(AgentdError, match="cannot write"):
             b.server.finish()
+
+
+@pytest.mark.parametrize("watching", [Watching(http="127.0.0.1:9100"), Watching(mqtt="mqtt://127.0.0.1")])
+def test_who_pulls_real_arms_for_all_lets_nobody_look_on(watching: Watching) -> None:
+    with pytest.raises(SettingsError, match="would tell everybody when a pull was answered"):
+        replace(SETTINGS, real="exec:true", watching=watching)

@@ -21,8 +21,17 @@ from agentd.errors import AgentdError, ConfigurationError, SettingsError
 from agentd.experiment import figures, parallel, result_cache, theory
 from agentd.experiment.figures import FIGURES, Axis, BoundLine, Figure, Knobs, fig1a, fig1b, fig1c
 from agentd.experiment.parallel import carry_out
+from agentd.experiment.repeated_runs import (
+    SIDE_BY_SIDE,
+    Lifetime,
+    Repetitions,
+    Series,
+    Setup,
+    Unit,
+    measure,
+    measure_unit,
+)
 from agentd.experiment.result_cache import ResultCache, UnitResult
-from agentd.experiment.trials import SIDE_BY_SIDE, Lifetime, Series, Setup, Trials, Unit, measure, measure_unit
 from agentd.runs.spec import Network
 from agentd.simulation.engine import run_vector
 from topology.generate import complete, line, ring
@@ -42,45 +51,55 @@ def draw(seed: int) -> Network:
     return network_of([line(6), complete(6), ring(6)][(seed - SEED) % 3])
 
 
-def trials_of(count: int = 3, rounds: int = 30) -> Trials:
-    return Trials(Setup(6, rounds, count, SEED, "a few", "test"), draw)
+def repetitions_of(count: int = 3, rounds: int = 30) -> Repetitions:
+    return Repetitions(Setup(6, rounds, count, SEED, "a few", "test"), draw)
 
 
-def measured(trials: Trials, units: list[Unit]) -> dict[Unit, UnitResult]:
-    return {unit: measure(trials.specs(unit)) for unit in units}
+def measured(repetitions: Repetitions, units: list[Unit]) -> dict[Unit, UnitResult]:
+    return {unit: measure(repetitions.specs(unit)) for unit in units}
 
 
-def some_result(trials: int = 2, rounds: int = 5) -> UnitResult:
-    curve = np.arange(float(trials * rounds)).reshape(trials, rounds)
-    nothing = np.full(trials, math.nan)
+def some_result(repetitions: int = 2, rounds: int = 5) -> UnitResult:
+    curve = np.arange(float(repetitions * rounds)).reshape(repetitions, rounds)
+    nothing = np.full(repetitions, math.nan)
     return UnitResult(
-        curve[:, -1], curve, np.ones(trials), np.ones(trials) / 2, nothing, 0.25, np.ones(trials), nothing, nothing
+        curve[:, -1],
+        curve,
+        np.ones(repetitions),
+        np.ones(repetitions) / 2,
+        nothing,
+        0.25,
+        np.ones(repetitions),
+        nothing,
+        nothing,
     )
 
 
 @pytest.mark.parametrize("make", FIGURES.values())
-def test_all_series_of_a_figure_meet_the_same_graph_seed_and_arms_in_a_trial(make: Callable[[Knobs], Figure]) -> None:
-    trials, figure = trials_of(), make(Knobs())
-    for unit in trials.units(figure.series):
+def test_all_series_of_a_figure_meet_the_same_graph_seed_and_arms_in_a_repetition(
+    make: Callable[[Knobs], Figure],
+) -> None:
+    repetitions, figure = repetitions_of(), make(Knobs())
+    for unit in repetitions.units(figure.series):
         low, high = unit.series.arm_range
-        for trial, spec in zip(unit.trials, trials.specs(unit), strict=True):
-            wide = trials.arms(replace(SWEEP, policy=unit.series.policy), trial).means
-            assert spec.seed == SEED + trial
-            assert spec.network is trials.network(trial)
+        for repetition, spec in zip(unit.repetitions, repetitions.specs(unit), strict=True):
+            wide = repetitions.arms(replace(SWEEP, policy=unit.series.policy), repetition).means
+            assert spec.seed == SEED + repetition
+            assert spec.network is repetitions.network(repetition)
             assert spec.arms.means == pytest.approx([low + (high - low) * mean for mean in wide])
             assert spec.rounds == 30
 
 
-def test_trials_differ_in_their_arms() -> None:
-    trials = trials_of()
-    assert len({trials.arms(SWEEP, trial).means for trial in range(3)}) == 3
+def test_repetitions_differ_in_their_arms() -> None:
+    repetitions = repetitions_of()
+    assert len({repetitions.arms(SWEEP, repetition).means for repetition in range(3)}) == 3
 
 
-def test_rewards_of_a_trial_are_the_same_in_every_series() -> None:
+def test_rewards_of_a_repetition_are_the_same_in_every_series() -> None:
     """Two algorithms that both begin with round robin are dealt the same in it."""
-    trials = trials_of()
+    repetitions = repetitions_of()
     rewards = [
-        run_vector(trials.specs(Unit(replace(SWEEP, algorithm=algorithm), 1, (2,))))[0].reward[:, :3].tolist()
+        run_vector(repetitions.specs(Unit(replace(SWEEP, algorithm=algorithm), 1, (2,))))[0].reward[:, :3].tolist()
         for algorithm in ("ucb1", "coop-ucb", "byzantine-ucb")
     ]
     assert rewards[0] == rewards[1] == rewards[2]
@@ -91,14 +110,14 @@ def test_rewards_of_a_trial_are_the_same_in_every_series() -> None:
     [(Lifetime.NONE, [0, 0, 0]), (Lifetime.HALF, [3, 1, 2]), (Lifetime.FULL, [5, 1, 3])],
 )
 def test_gamma_follows_from_each_graphs_diameter(lifetime: Lifetime, expected: list[int]) -> None:
-    trials, series = trials_of(), replace(SWEEP, lifetime=lifetime)
-    assert list(trials.points(series)) == [0]
-    assert [trials.gamma(series, trial, 0) for trial in range(3)] == expected
+    repetitions, series = repetitions_of(), replace(SWEEP, lifetime=lifetime)
+    assert list(repetitions.points(series)) == [0]
+    assert [repetitions.gamma(series, repetition, 0) for repetition in range(3)] == expected
 
 
 def test_a_sweep_runs_each_graph_up_to_its_own_diameter_and_not_beyond() -> None:
-    units = trials_of().units([SWEEP])
-    assert sorted((unit.gamma, unit.trials) for unit in units) == [
+    units = repetitions_of().units([SWEEP])
+    assert sorted((unit.gamma, unit.repetitions) for unit in units) == [
         (1, (0, 1, 2)),
         (2, (0, 2)),
         (3, (0, 2)),
@@ -108,47 +127,47 @@ def test_a_sweep_runs_each_graph_up_to_its_own_diameter_and_not_beyond() -> None
 
 
 def test_beyond_the_diameter_a_sweep_repeats_what_a_run_there_would_give() -> None:
-    trials = trials_of()
+    repetitions = repetitions_of()
     figure = Figure("f", "", "", (SWEEP,), Axis.GAMMA)
-    (result,) = figures.gather(figure, trials, measured(trials, trials.units([SWEEP])))
+    (result,) = figures.gather(figure, repetitions, measured(repetitions, repetitions.units([SWEEP])))
     assert result.final.shape == (5, 3)
     for point, gamma in enumerate(range(1, 6)):
-        for trial in range(3):
-            (spec,) = trials.specs(Unit(SWEEP, gamma, (trial,)))
-            assert result.final[point, trial] == measure([spec]).final[0]
+        for repetition in range(3):
+            (spec,) = repetitions.specs(Unit(SWEEP, gamma, (repetition,)))
+            assert result.final[point, repetition] == measure([spec]).final[0]
     assert len(set(result.final[:, 0].tolist())) > 1
 
 
 def test_a_graph_of_one_agent_is_swept_at_one_point() -> None:
     alone = network_of(complete(1))
-    trials = Trials(Setup(1, 5, 2, SEED, "one", "test"), lambda _seed: alone)
-    assert [(unit.gamma, unit.trials) for unit in trials.units([SWEEP])] == [(1, (0, 1))]
+    repetitions = Repetitions(Setup(1, 5, 2, SEED, "one", "test"), lambda _seed: alone)
+    assert [(unit.gamma, unit.repetitions) for unit in repetitions.units([SWEEP])] == [(1, (0, 1))]
 
 
-def test_every_run_is_in_exactly_one_unit_and_early_trials_come_first() -> None:
-    trials, figure = trials_of(11), fig1a(Knobs())
-    units = trials.units(figure.series)
-    assert all(len(unit.trials) <= SIDE_BY_SIDE for unit in units)
-    runs = [(unit.series.name, trial) for unit in units for trial in unit.trials]
-    assert sorted(runs) == sorted((series.name, trial) for series in figure.series for trial in range(11))
-    assert [max(unit.trials) for unit in units] == sorted(max(unit.trials) for unit in units)
+def test_every_run_is_in_exactly_one_unit_and_early_repetitions_come_first() -> None:
+    repetitions, figure = repetitions_of(11), fig1a(Knobs())
+    units = repetitions.units(figure.series)
+    assert all(len(unit.repetitions) <= SIDE_BY_SIDE for unit in units)
+    runs = [(unit.series.name, repetition) for unit in units for repetition in unit.repetitions]
+    assert sorted(runs) == sorted((series.name, repetition) for series in figure.series for repetition in range(11))
+    assert [max(unit.repetitions) for unit in units] == sorted(max(unit.repetitions) for unit in units)
 
 
 def test_runs_side_by_side_give_what_each_gives_alone() -> None:
-    trials = trials_of()
+    repetitions = repetitions_of()
     for series in (*fig1a(Knobs()).series, *fig1b(Knobs()).series):
-        together = measure(trials.specs(Unit(series, 2, (0, 1, 2))))
-        for trial in range(3):
-            alone = measure(trials.specs(Unit(series, 2, (trial,))))
-            assert alone.curve[0].tolist() == together.curve[trial].tolist()
-            np.testing.assert_array_equal(alone.epsilon[0], together.epsilon[trial])
+        together = measure(repetitions.specs(Unit(series, 2, (0, 1, 2))))
+        for repetition in range(3):
+            alone = measure(repetitions.specs(Unit(series, 2, (repetition,))))
+            assert alone.curve[0].tolist() == together.curve[repetition].tolist()
+            np.testing.assert_array_equal(alone.epsilon[0], together.epsilon[repetition])
 
 
 def test_a_part_tells_the_spent_epsilon_of_noised_series_and_the_fallbacks_of_robust_ones() -> None:
-    trials = trials_of()
+    repetitions = repetitions_of()
     private, _, dp, coop = fig1a(Knobs()).series
     robust = fig1b(Knobs()).series[0]
-    by_name = {s.name: measure(trials.specs(Unit(s, 1, (0, 1)))) for s in (private, dp, coop, robust)}
+    by_name = {s.name: measure(repetitions.specs(Unit(s, 1, (0, 1)))) for s in (private, dp, coop, robust)}
     assert (by_name["private-ucb"].epsilon > 1.0).all()
     assert (by_name["dp-ucb-int"].epsilon_at_delta > 0.0).all()
     assert np.isnan(by_name["coop-ucb"].epsilon).all()
@@ -157,16 +176,16 @@ def test_a_part_tells_the_spent_epsilon_of_noised_series_and_the_fallbacks_of_ro
 
 
 def test_the_last_value_of_a_curve_is_the_final_regret() -> None:
-    result = measure(trials_of().specs(Unit(SWEEP, 2, (0, 2))))
+    result = measure(repetitions_of().specs(Unit(SWEEP, 2, (0, 2))))
     assert result.curve[:, -1] == pytest.approx(result.final)
     assert (np.diff(result.curve, axis=1) >= 0).all()
 
 
 def test_parts_in_any_order_give_the_same_series() -> None:
-    trials, figure = trials_of(7), fig1c(Knobs())
-    made = measured(trials, trials.units(figure.series))
+    repetitions, figure = repetitions_of(7), fig1c(Knobs())
+    made = measured(repetitions, repetitions.units(figure.series))
     forth, back = (
-        figures.gather(figure, trials, dict(items)) for items in (made.items(), reversed(list(made.items())))
+        figures.gather(figure, repetitions, dict(items)) for items in (made.items(), reversed(list(made.items())))
     )
     for one, other in zip(forth, back, strict=True):
         assert one.final.tolist() == other.final.tolist()
@@ -175,13 +194,13 @@ def test_parts_in_any_order_give_the_same_series() -> None:
 
 
 def test_all_agents_lie_in_the_contaminated_series_and_nobody_in_the_others() -> None:
-    trials = trials_of()
+    repetitions = repetitions_of()
     contaminated, alone, honest = fig1b(Knobs(contamination=0.2)).series
-    (spec,) = trials.specs(Unit(contaminated, 1, (0,)))
+    (spec,) = repetitions.specs(Unit(contaminated, 1, (0,)))
     assert spec.liars == frozenset(range(6))
     assert spec.policy.contamination == 0.2
     for series in (alone, honest):
-        (spec,) = trials.specs(Unit(series, 1, (0,)))
+        (spec,) = repetitions.specs(Unit(series, 1, (0,)))
         assert not spec.liars
         assert spec.policy.contamination == 0.0
 
@@ -203,7 +222,7 @@ def test_the_knobs_reach_the_algorithms_and_the_labels() -> None:
     "change",
     [
         {"gamma": 2},
-        {"trials": (0, 2)},
+        {"repetitions": (0, 2)},
         {"series": replace(SWEEP, algorithm="ucb1")},
         {"series": replace(SWEEP, policy=PolicySettings(arms=3, v=1.2))},
         {"series": replace(SWEEP, arm_range=(0.1, 1.0))},
@@ -213,60 +232,60 @@ def test_the_knobs_reach_the_algorithms_and_the_labels() -> None:
     ],
 )
 def test_whatever_changes_the_numbers_of_a_unit_changes_its_description(change: dict[str, Any]) -> None:
-    trials, unit = trials_of(), Unit(SWEEP, 1, (0, 1))
-    assert trials.describe(replace(unit, **change)) != trials.describe(unit)
+    repetitions, unit = repetitions_of(), Unit(SWEEP, 1, (0, 1))
+    assert repetitions.describe(replace(unit, **change)) != repetitions.describe(unit)
 
 
 @pytest.mark.parametrize("change", [{"agents": 7}, {"rounds": 31}, {"seed": 1}, {"graphs": "b"}, {"made_by": "x"}])
 def test_whatever_changes_the_setup_changes_the_description_of_its_units(change: dict[str, Any]) -> None:
     setup, graph = Setup(6, 30, 3, SEED, "a few", "test"), network_of(ring(6))
     unit = Unit(SWEEP, 1, (0, 1))
-    one, other = (Trials(it, lambda _seed: graph).describe(unit) for it in (setup, replace(setup, **change)))
+    one, other = (Repetitions(it, lambda _seed: graph).describe(unit) for it in (setup, replace(setup, **change)))
     assert one != other
 
 
-def test_names_and_more_trials_leave_finished_units_what_they_are() -> None:
-    few, more, unit = trials_of(4), trials_of(9), Unit(SWEEP, 1, (0, 1, 2, 3))
+def test_names_and_more_repetitions_leave_finished_units_what_they_are() -> None:
+    few, more, unit = repetitions_of(4), repetitions_of(9), Unit(SWEEP, 1, (0, 1, 2, 3))
     renamed = replace(unit, series=replace(SWEEP, name="other", label="other", attack="uniform"))
     assert few.describe(unit) == more.describe(unit) == few.describe(renamed)
     assert set(few.units([SWEEP])[:1]) <= set(more.units([SWEEP]))
 
 
-def test_mean_and_standard_error_over_trials() -> None:
-    mean, error = figures.over_trials(np.array([[1.0, 5.0], [3.0, 5.0], [8.0, 5.0]]))
+def test_mean_and_standard_error_over_repetitions() -> None:
+    mean, error = figures.over_repetitions(np.array([[1.0, 5.0], [3.0, 5.0], [8.0, 5.0]]))
     assert mean.tolist() == [4.0, 5.0]
     assert error.tolist() == pytest.approx([math.sqrt(13.0) / math.sqrt(3.0), 0.0])
 
 
-def test_one_trial_has_a_mean_but_no_error() -> None:
-    trials, figure = trials_of(1), fig1c(Knobs())
-    result = figures.gather(figure, trials, measured(trials, trials.units(figure.series)))[0]
-    assert np.isnan(figures.over_trials(result.curve)[1]).all()
+def test_one_repetition_has_a_mean_but_no_error() -> None:
+    repetitions, figure = repetitions_of(1), fig1c(Knobs())
+    result = figures.gather(figure, repetitions, measured(repetitions, repetitions.units(figure.series)))[0]
+    assert np.isnan(figures.over_repetitions(result.curve)[1]).all()
     for axis, points in ((Axis.ROUND, 30), (Axis.GAMMA, 5)):
         curve = figures.curve_of(result, axis)
         assert curve.stderr is None
         assert curve.x.tolist() == list(range(1, points + 1))
 
 
-def test_bounds_are_averages_over_the_trials_graphs_and_arms() -> None:
-    trials, series = trials_of(), replace(SWEEP, lifetime=Lifetime.HALF)
+def test_bounds_are_averages_over_the_repetitions_graphs_and_arms() -> None:
+    repetitions, series = repetitions_of(), replace(SWEEP, lifetime=Lifetime.HALF)
     covers = {3: 2, 1: 1, 2: 4}
 
-    def theorem(trial: figures.Instance) -> theory.Bound:
-        assert trial.agents == 6
-        return theory.Bound(float(trial.clique_cover), sum(trial.means) + 10 * trial.gamma)
+    def theorem(repetition: figures.Instance) -> theory.Bound:
+        assert repetition.agents == 6
+        return theory.Bound(float(repetition.clique_cover), sum(repetition.means) + 10 * repetition.gamma)
 
     figure = Figure("f", "", "", (series,), bounds=(BoundLine("a", series, theorem),))
-    bounds = figures.average_bounds(figure, trials, lambda _network, gamma: covers[gamma])
-    means = sum(sum(trials.arms(series, trial).means) for trial in range(3))
+    bounds = figures.average_bounds(figure, repetitions, lambda _network, gamma: covers[gamma])
+    means = sum(sum(repetitions.arms(series, repetition).means) for repetition in range(3))
     assert bounds["a"].slope == pytest.approx((2 + 1 + 4) / 3)
     assert bounds["a"].constant == pytest.approx((means + 10 * (3 + 1 + 2)) / 3)
 
 
 def test_the_bounds_of_the_first_figure_are_the_papers() -> None:
-    trials, figure = trials_of(1), fig1a(Knobs(epsilon=0.5))
-    upper, lower = figures.average_bounds(figure, trials, lambda _network, _gamma: 2).values()
-    means = trials.arms(figure.series[0], 0).means
+    repetitions, figure = repetitions_of(1), fig1a(Knobs(epsilon=0.5))
+    upper, lower = figures.average_bounds(figure, repetitions, lambda _network, _gamma: 2).values()
+    means = repetitions.arms(figure.series[0], 0).means
     assert upper == theory.private(means, agents=6, gamma=3, clique_cover=2, epsilon=0.5)
     assert lower == theory.lower(means)
 
@@ -327,11 +346,11 @@ def test_a_part_under_the_name_of_another_is_not_used(tmp_path: Path) -> None:
     assert store.damaged == 1
 
 
-@pytest.mark.parametrize(("trials", "rounds"), [(3, 5), (2, 6)])
-def test_a_part_of_another_size_is_not_used(tmp_path: Path, trials: int, rounds: int) -> None:
+@pytest.mark.parametrize(("repetitions", "rounds"), [(3, 5), (2, 6)])
+def test_a_part_of_another_size_is_not_used(tmp_path: Path, repetitions: int, rounds: int) -> None:
     store = ResultCache(tmp_path)
     store.save({"unit": 1}, some_result())
-    assert store.load({"unit": 1}, trials, rounds) is None
+    assert store.load({"unit": 1}, repetitions, rounds) is None
     assert store.damaged == 1
 
 
@@ -375,9 +394,9 @@ def test_a_place_without_the_right_to_write_is_refused(tmp_path: Path, monkeypat
 
 @pytest.mark.system
 def test_processes_measure_what_one_does_and_closing_ends_them() -> None:
-    trials = trials_of(6)
-    units = trials.units([SWEEP])
-    tasks = [(unit, trials.specs(unit)) for unit in units]
+    repetitions = repetitions_of(6)
+    units = repetitions.units([SWEEP])
+    tasks = [(unit, repetitions.specs(unit)) for unit in units]
     alone = dict(carry_out(measure_unit, tasks, 1))
     together = dict(carry_out(measure_unit, tasks, 2))
     assert set(alone) == set(together) == set(units)
@@ -406,7 +425,7 @@ class Deadly:
 
 @pytest.mark.system
 def test_a_worker_that_dies_is_reported_with_the_cure() -> None:
-    tasks: Any = [(Unit(SWEEP, 1, (trial,)), [Deadly()]) for trial in range(2)]
+    tasks: Any = [(Unit(SWEEP, 1, (repetition,)), [Deadly()]) for repetition in range(2)]
     with pytest.raises(AgentdError, match="fewer --jobs"):
         list(carry_out(measure_unit, tasks, 2))
     assert not children()
@@ -449,5 +468,5 @@ def test_an_interrupt_after_a_task_was_handed_over_ends_the_pool_in_order(monkey
 
 def test_without_joblib_parallel_work_is_refused_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "joblib", None)
-    with pytest.raises(SettingsError, match=r"install agentd\[analysis\]"):
+    with pytest.raises(SettingsError, match=r"pip install 'agentd-bandits\[analysis\]'"):
         list(carry_out(measure_unit, [], 2))

@@ -20,7 +20,7 @@ needs_ipv6 = pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    with TemporaryDirectory(prefix="agentd-") as directory:  # short enough for ipc
+    with TemporaryDirectory(prefix="agentd.") as directory:  # short enough for ipc
         yield Path(directory)
 
 

@@ -29,7 +29,8 @@ TERMS = Terms(
     start_ms=1_790_000_000_000,
     policies=(POLICY,),
 )
-ALLOWED = ("--epsilon", "0.5", "--v", "1.2", "--gamma", "1")
+RUNS = ("--algorithm", "private-ucb", "--gamma", "1")
+ALLOWED = ("--epsilon", "0.5", "--v", "1.2", *RUNS)
 
 
 def agentd(*words: str) -> subprocess.CompletedProcess[str]:
@@ -97,9 +98,9 @@ def test_what_the_operator_did_not_allow_ends_the_agent_before_its_first_pull(
 ) -> None:
     beyond = {
         "--algorithm private-ucb": ("--algorithm", "ucb1", "--gamma", "1"),
-        "--epsilon 0.5": ("--epsilon", "0.4", "--v", "1.2", "--gamma", "1"),
-        "--v 1.2": ("--epsilon", "0.5", "--v", "1.1", "--gamma", "1"),
-        "--gamma 1": ("--epsilon", "0.5", "--v", "1.2", "--gamma", "2"),
+        "--epsilon 0.5": ("--epsilon", "0.4", "--v", "1.2", *RUNS),
+        "--v 1.2": ("--epsilon", "0.5", "--v", "1.1", *RUNS),
+        "--gamma 1": (*ALLOWED, "--gamma", "2"),
         "--clock lockstep": (*ALLOWED, "--clock", "free"),
     }
     with served(tmp_path, "--terms", terms_file) as environment:
@@ -115,7 +116,7 @@ def test_what_the_operator_did_not_allow_ends_the_agent_before_its_first_pull(
 
 def test_a_smaller_epsilon_is_adopted_and_the_state_is_tied_to_it(tmp_path: Path, terms_file: str) -> None:
     state = str(tmp_path / "state")
-    flags = ("--state", state, "--epsilon", "2", "--v", "1.2", "--gamma", "1", "--rounds", "100")
+    flags = ("--state", state, "--epsilon", "2", "--v", "1.2", *RUNS, "--rounds", "100")
     with served(tmp_path, "--terms", terms_file) as environment:
         assert environment.agent(*flags).returncode == 0
         (entry,) = environment.entries("terms")
@@ -125,7 +126,7 @@ def test_a_smaller_epsilon_is_adopted_and_the_state_is_tied_to_it(tmp_path: Path
         saved = read_state(Path(state))
         assert saved.about["epsilon"] == 0.5
         assert environment.agent(*flags).returncode == 0, "started again, it goes on under the same terms"
-        refused = environment.agent("--state", state, "--epsilon", "0.25", "--v", "1.2", "--gamma", "1")
+        refused = environment.agent("--state", state, "--epsilon", "0.25", "--v", "1.2", *RUNS)
         assert (refused.returncode, "noised for an epsilon of 0.5" in refused.stderr) == (78, True)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from agentd.errors import SettingsError
-from agentd.plot.curves import PALETTE, Curve, number_text
+from agentd.plot.curves import PALETTE, Curve, far_apart, number_text
 from agentd.plot.plain_svg import _ticks, plain_svg
 from agentd.plot.with_matplotlib import plot_regret, plot_sweep
 
@@ -152,7 +152,7 @@ def test_a_sweep_over_fractions_keeps_them(drawn: Recorder, tmp_path: Path) -> N
 
 def test_without_matplotlib_a_figure_is_refused_with_the_cure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.style", None)
-    with pytest.raises(SettingsError, match=re.escape("install agentd[analysis]")):
+    with pytest.raises(SettingsError, match=re.escape("pip install 'agentd-bandits[analysis]'")):
         plot_regret([curve()], tmp_path / "x.svg", title="T")
 
 
@@ -305,3 +305,26 @@ def test_a_plain_svg_of_hundreds_of_events_stays_a_picture() -> None:
     assert svg.count("stroke-dasharray") == 200
     assert "and 983 more, see faults.jsonl" in texts(svg)
     assert "event 17" not in svg
+
+
+def test_curves_that_are_far_apart_have_a_logarithmic_scale_on_which_all_can_be_read() -> None:
+    high, low = curve("alone", 1000.0, errors=False), curve("together", 10.0, errors=False)
+    bound = curve("bound", 1e-3, errors=False, dashed=True)
+    assert far_apart([high, low])
+    assert not far_apart([high, curve("half", 500.0)])
+    assert not far_apart([low, bound])  # what was measured decides
+    assert not far_apart([curve("nothing", 0.0)])
+    lines = [points(line) for line in parsed(plain_svg([high, low, bound], "t", log_y=True)).iter(f"{SVG}polyline")]
+    ends = [line[-1][1] for line in lines]
+    assert ends == sorted(ends)
+    assert ends[1] - ends[0] > 50  # a linear scale would have pressed the second one flat, 3 pixels above the axis
+    assert all(math.isfinite(y) for line in lines for _, y in line)
+    assert {"10", "100", "1,000"} <= set(texts(plain_svg([high, low], "t", log_y=True)))
+    assert "0" not in texts(plain_svg([high, low], "t", log_y=True))
+
+
+def test_a_subtitle_that_is_too_long_ends_where_the_picture_does() -> None:
+    long, short = "many words " * 30, "γ = 2, seed 7"
+    said = texts(plain_svg([curve()], "t", long))
+    assert any(text.startswith("many words") and text.endswith(" …") and len(text) <= 116 for text in said)
+    assert short in texts(plain_svg([curve()], "t", short))

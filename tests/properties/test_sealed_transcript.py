@@ -87,6 +87,13 @@ def test_a_flipped_reward_whose_batch_has_shifted_noise_changes_nothing_that_can
     assert sum(transcript(run, flip) != base for flip in FLIPS) >= len(FLIPS) // 2  # without the shift it shows
 
 
+def test_nor_where_what_was_released_fades() -> None:
+    run = spec(ring(4), "sealed", rounds=ROUNDS, means=(0.6, 0.5, 0.4), half_life=9, seed=11)
+    base, flips = transcript(run), FLIPS[1::3]
+    assert sum(transcript(run, flip, shifted=True) != base for flip in flips) == 0
+    assert any(transcript(run, flip) != base for flip in flips)
+
+
 def test_the_flip_of_a_reward_in_a_batch_that_never_closes_changes_nothing() -> None:
     run = spec(ring(6), "sealed", rounds=ROUNDS, means=(0.6, 0.5, 0.4), seed=11)
     net = Watched(run, (2, ROUNDS), shifted=True)

@@ -96,7 +96,7 @@ def test_a_simulation_speaks_of_no_privacy_that_was_spent() -> None:
 
 
 def test_the_epsilon_at_delta_is_that_of_the_schedule_whatever_was_pulled() -> None:
-    settings: dict[str, Any] = {"rounds": 100, "seed": 4}
+    settings: dict[str, Any] = {"rounds": 100, "seed": 4, "algorithm": "private-ucb"}
     few, many = scenario_of(**settings, random_arms=5), scenario_of(**settings, random_arms=1)
     first, second = (told(scenario)["privacy"] for scenario in (few, many))
     assert first["per_agent_epsilon"] < second["per_agent_epsilon"]  # one arm gets all pulls

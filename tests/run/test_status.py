@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentd.runs.status import FILE, AgentStatus, Status, read_status
+from deploy.testbed.description import status_text
 
 STATUS = Status(
     run="ab",
@@ -56,3 +57,35 @@ def test_every_field_is_in_the_file_in_the_order_of_the_contract() -> None:
     content = STATUS.to_json()
     assert list(content) == [field.name for field in fields(Status)]
     assert list(content["agents"][0]) == [field.name for field in fields(AgentStatus)]
+
+
+@pytest.mark.parametrize(
+    ("ago_s", "silent"),
+    [
+        ([0.1, 0.2, 42.0], {2: 42.0}),
+        ([0.5, 40.0], {1: 40.0}),
+        ([0.1, 9.0, None], {}),
+        ([50.0, 61.0, 90.0], {}),  # all of them pull once in a while
+        ([50.0, 61.0, 600.0], {2: 600.0}),
+        ([], {}),
+    ],
+)
+def test_who_is_silent_for_longer_than_the_others_is_told(ago_s: list[float | None], silent: dict[int, float]) -> None:
+    agents = tuple(AgentStatus(id=number, trial=1, last_seen_s_ago=ago) for number, ago in enumerate(ago_s))
+    assert replace(STATUS, agents=agents).silent() == silent
+    assert replace(STATUS, agents=tuple(replace(agent, done=True) for agent in agents)).silent() == {}
+
+
+def test_people_read_who_is_silent() -> None:
+    about = {"run_dir": "runs/x", "state": "running", "age_s": 3.0, "agents": 2, "down": [], "silent": {1: 42.4}}
+    figures = {
+        "round": 1,
+        "rounds": 9,
+        "group_regret": 0.0,
+        "messages": 0,
+        "dropped": 0,
+        "pulls": 1,
+        "pulls_per_s": 1.0,
+    }
+    text = status_text({**about, **figures, "blamed": {}, "summary": None})
+    assert "silent          agent 1 for 42 s" in text.splitlines()

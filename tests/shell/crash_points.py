@@ -153,7 +153,7 @@ class Wire:
     def __init__(self, world: World, reaper: Reaper) -> None:
         self._world, self._reaper = world, reaper
 
-    def drain(self) -> list[Batch]:
+    def drain(self, _interval_s: float = 0.0) -> list[Batch]:
         return []
 
     def now_s(self) -> float:

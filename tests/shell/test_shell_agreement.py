@@ -21,7 +21,7 @@ TERMS = Terms(run=b"run id 1", arms=3, lifetime=2, horizon=100, clock=Clock.LOCK
 
 def settings_with(**changes: Any) -> AgentSettings:
     plain = {"id": 1, "listen": "tcp://127.0.0.1:7001", "environment": "tcp://127.0.0.1:7000"}
-    return AgentSettings(**(plain | changes))
+    return AgentSettings(**({"algorithm": "private-ucb"} | plain | changes))
 
 
 def terms_with(**changes: Any) -> Terms:

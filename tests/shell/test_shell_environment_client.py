@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,7 +16,7 @@ from structlog.typing import FilteringBoundLogger
 
 from agentd.core.terms import Terms
 from agentd.errors import AgentdError, ConfigurationError, EnvironmentUnreachable
-from agentd.shell.environment_client import EnvironmentClient, OldIncarnation, RunOver
+from agentd.shell.environment_client import GIVE_UP_AFTER_S, EnvironmentClient, OldIncarnation, RunOver, _raise
 from agentd.wire.codec import encode_environment
 from agentd.wire.environment_messages import (
     EnvironmentMessage,
@@ -205,12 +206,23 @@ async def test_silence_ends_in_an_error_that_says_where_and_what_to_do(client: E
     )
 
 
-async def test_a_pull_gives_up_too(client: EnvironmentClient, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentd.shell.environment_client.GIVE_UP_AFTER_S", 0.6)
+async def test_a_pull_gives_up_too(client: EnvironmentClient, address: str) -> None:
+    client.give_up_s = 0.6
     with StandIn(address, Scripted([WELCOME])):
         await client.hello(3, 1, LONG_S)
         with pytest.raises(EnvironmentUnreachable):
             await client.pull(3, 1, 0)
+
+
+async def test_who_waits_for_ever_is_still_there_when_the_link_is_back(
+    client: EnvironmentClient, address: str, clock: Clock
+) -> None:
+    client.give_up_s = math.inf
+    with StandIn(address, Scripted([WELCOME], *[[]] * 20, [Reward(1, 0, 5)], clock=clock)):
+        await client.hello(3, 1, LONG_S)
+        began_s = clock.now_s
+        assert await client.pull(3, 1, 0) == 5
+    assert clock.now_s - began_s > GIVE_UP_AFTER_S, "longer than others wait"
 
 
 @pytest.mark.usefixtures("clock")
@@ -370,3 +382,8 @@ async def test_the_last_report_is_sent_although_the_agent_was_told_to_stop(
     with StandIn(address, Scripted([], [Noted(7, 0)], clock=clock)) as environment:
         await client.last_report(REPORT, LONG_S)
     assert environment.requests == [REPORT, REPORT]
+
+
+def test_two_processes_with_one_seat_are_told_what_is_probably_wrong() -> None:
+    with pytest.raises(AgentdError, match="does another process run with the same --id and --seat"):
+        _raise(Refused(Refusal.TRIAL_OUT_OF_ORDER, "trial 7 of agent 0 is committed"), "tcp://hub:7000")

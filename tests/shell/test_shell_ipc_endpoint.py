@@ -25,7 +25,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    with TemporaryDirectory(prefix="agentd-") as directory:  # short, and 0700
+    with TemporaryDirectory(prefix="agentd.") as directory:  # short, and 0700
         yield Path(directory)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -84,3 +85,42 @@ def test_a_file_that_cannot_be_written_is_the_operators_fault(tmp_path: Path) ->
             open_log(str(path), "info")
         assert fault.value.exit_code == 78
         assert str(fault.value) == f"cannot write the log {path}: {why}"
+
+
+def test_people_read_lines_and_programs_json(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    log = open_log(str(file), "info", "human").bind(agent=3, run="00ff")
+    log.warning("neighbour down", neighbour=1, silent_s=12.3456789)
+    log.bind(role="environment").info("a \x1b[2J\nb")
+    closed(log)
+    first, second = file.read_text(encoding="utf-8").splitlines()
+    assert first[8:] == "  WARNING  agent 3:  neighbour down  neighbour=1  silent_s=12.35"
+    assert second[8:] == "           environment:  a ?[2J?b"  # what others wrote drives no terminal
+
+
+def test_it_is_for_people_where_a_terminal_is_written_to(tmp_path: Path) -> None:
+    """And JSON in files, whatever is on the terminal."""
+    reading, terminal = os.openpty()
+    shown, kept = open_log(os.ttyname(terminal), "info", "auto"), open_log(str(tmp_path / "log"), "info", "auto")
+    shown.info("ready", trial=1)
+    kept.info("ready", trial=1)
+    assert os.read(reading, 1000).rstrip()[8:] == b"           ready  trial=1"
+    assert events(tmp_path / "log")[0]["event"] == "ready"
+    asked = open_log(os.ttyname(terminal), "info", "json")
+    asked.info("ready")
+    assert json.loads(os.read(reading, 1000))["event"] == "ready"
+    for log in (shown, kept, asked):
+        closed(log)
+    os.close(reading)
+    os.close(terminal)
+
+
+def test_a_traceback_for_people_has_its_lines(tmp_path: Path) -> None:
+    log = open_log(str(tmp_path / "log"), "info", "human")
+    try:
+        raise ValueError("odd")
+    except ValueError:
+        log.exception("failed")
+    closed(log)
+    lines = (tmp_path / "log").read_text(encoding="utf-8").splitlines()
+    assert (lines[1], lines[-1]) == ("Traceback (most recent call last):", "ValueError: odd")

@@ -34,7 +34,7 @@ def test_opendp_draws_the_distribution_that_our_own_sampler_draws() -> None:
 
 def test_a_missing_extra_is_named_with_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'agentd\[opendp\]'") as fault:
+    with pytest.raises(ConfigurationError, match=r"pip install 'agentd-bandits\[opendp\]'") as fault:
         noise_of(settings(noise="opendp"), 0)
     assert fault.value.exit_code == 78
 

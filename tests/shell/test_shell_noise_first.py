@@ -57,7 +57,7 @@ class Meeting:
 class Wire:
     """Nobody listens."""
 
-    def drain(self) -> list[Batch]:
+    def drain(self, _interval_s: float = 0.0) -> list[Batch]:
         return []
 
     def now_s(self) -> float:

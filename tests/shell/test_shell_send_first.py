@@ -51,7 +51,7 @@ class Wire:
     def publish(self, round_: int, batches: Iterable[Batch], *, last: bool = False) -> None:
         self.seen.append((round_, list(batches)))
 
-    def drain(self) -> list[Batch]:
+    def drain(self, _interval_s: float = 0.0) -> list[Batch]:
         return []
 
     def now_s(self) -> float:
@@ -92,6 +92,7 @@ def settings(place: Path | None) -> AgentSettings:
         id=1,
         listen="tcp://127.0.0.1:1",
         environment="tcp://127.0.0.1:2",
+        algorithm="private-ucb",
         state=str(place) if place is not None else None,
     )
 

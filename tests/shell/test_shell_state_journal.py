@@ -34,7 +34,7 @@ PRIVATE = ("private-ucb", "dp-ucb-int", "sealed")
 
 def settings(**changes: Any) -> AgentSettings:
     usual = {"id": 3, "listen": "tcp://127.0.0.1:7003", "environment": "tcp://127.0.0.1:7000"}
-    return AgentSettings(**(usual | changes))
+    return AgentSettings(**({"algorithm": "private-ucb"} | usual | changes))
 
 
 def new_agent(algorithm: str = "private-ucb", trial: int = 0, incarnation: int = 0, **changes: Any) -> Agent:

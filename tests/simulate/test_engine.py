@@ -12,9 +12,10 @@ from small_runs import assert_engines_agree, complete, line, network, ring, spar
 from agentd.core.policy import ALGORITHMS
 from agentd.core.privacy.series import ReleaseSeries
 from agentd.errors import SettingsError
-from agentd.runs.spec import Network, RunSpec
+from agentd.runs.spec import NOT_PULLED, Network, RunSpec
 from agentd.simulation import vector_policies
 from agentd.simulation.engine import refuse_what_needs_agents, run_vector
+from agentd.simulation.network import run_agents
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -127,7 +128,7 @@ def test_runs_of_different_shapes_do_not_go_side_by_side(other: RunSpec) -> None
 
 
 def test_policies_of_single_agents_need_agents() -> None:
-    with pytest.raises(SettingsError, match="--engine agents for --policy overrides"):
+    with pytest.raises(SettingsError, match="without --policy overrides; use --engine agents"):
         run_vector([spec(line(3)), spec(line(3), overrides={1: "ucb1"})])
 
 
@@ -136,3 +137,21 @@ def test_lying_relays_need_agents() -> None:
     with pytest.raises(SettingsError, match="cannot corrupt messages on their way; use --engine agents"):
         run_vector([honest, replace(honest, liars=frozenset({1}))])
     refuse_what_needs_agents([honest])  # nobody lies, so nobody corrupts anything
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_who_is_asked_to_stop_leaves_the_run_as_far_as_it_came(algorithm: str) -> None:
+    run = spec(ring(5), algorithm, rounds=40, gamma=2)
+    rounds = iter(range(100))
+    stopped = run_vector([run], stop=lambda: next(rounds) == 24)[0]
+    rounds = iter(range(100))
+    with_agents = run_agents(run, stop=lambda: next(rounds) == 25)  # which is asked before a round, not after it
+    short = run_vector([replace(run, rounds=25)])[0]
+    for one in (stopped, with_agents):
+        assert one.arm.shape == (5, 40)
+        np.testing.assert_array_equal(one.arm[:, :25], short.arm)
+        assert (one.arm[:, 25:] == NOT_PULLED).all()
+        assert (one.reward[:, 25:] == -1).all()
+        assert (one.messages, one.releases) == (short.messages, short.releases)
+    if short.epsilon is not None:
+        np.testing.assert_array_equal(stopped.epsilon, short.epsilon)

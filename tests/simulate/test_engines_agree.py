@@ -14,8 +14,8 @@ from agentd.runs.scenario import make_scenario
 from agentd.runs.spec import RunSpec
 from agentd.settings import TestbedSettings
 
-SEEDS = range(10)
-FEW = range(2)
+SEEDS = [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 10))]
+FEW = [0, pytest.param(1, marks=pytest.mark.long)]
 
 
 def scenario(algorithm: str, seed: int, **changed: object) -> RunSpec:

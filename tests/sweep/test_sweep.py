@@ -16,9 +16,12 @@ from evidence import until
 
 from agentd.cli import cli
 from agentd.errors import SettingsError
+from agentd.experiment import parallel
+from agentd.experiment.parallel import usual_jobs
 from agentd.sweeps.combinations import grid
 from agentd.sweeps.measuring import COLUMNS, measure
-from agentd.sweeps.rows_on_disk import RowStore
+from agentd.sweeps.rows_on_disk import RowStore, write_table
+from agentd.sweeps.sweep_picture import draw_sweep
 from agentd.sweeps.sweeping import Sweep, carry_out_sweep
 
 SMALL = ("--agents", "4,6", "--edge-probability", "0.8", "--rounds", "30", "--gamma", "1,full", "--repetitions", "3")
@@ -135,3 +138,46 @@ def test_a_grid_refuses_settings_that_do_not_exist() -> None:
 def test_a_picture_by_any_axis(tmp_path: Path, axis: str) -> None:
     assert run(*SMALL, *CELLS, "--jobs", "1", "--plot", axis, "--out", str(tmp_path)).exit_code == 0
     assert axis in (tmp_path / "sweep.svg").read_text()
+
+
+def test_every_column_can_be_an_axis(tmp_path: Path) -> None:
+    rows = [row for each in grid(base(agents=4), {"algorithm": ("sealed", "ucb1")}, 1) for row in measure(each, 2)]
+    for axis in COLUMNS:
+        assert axis in draw_sweep(tmp_path, rows, axis, ("algorithm",)).read_text(encoding="utf-8")
+
+
+def test_parquet_has_the_rows_of_the_table_and_the_same_types_always(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    types = set()
+    for algorithm, seed in (("sealed", 1), ("ucb1", 2**64 - 2)):
+        (cell,) = grid(base(agents=4), {"algorithm": (algorithm,)}, seed)
+        rows = measure(cell, 2)
+        assert write_table(tmp_path, rows) == ["sweep.csv", "sweep.parquet"]
+        table = parquet.read_table(tmp_path / "sweep.parquet")
+        assert table.to_pylist() == rows
+        types.add(str(table.schema))
+    assert len(types) == 1
+
+
+def test_without_joblib_one_process_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert usual_jobs() >= 1
+    monkeypatch.setattr(parallel, "find_spec", lambda _name: None)
+    assert usual_jobs() == 1
+
+
+@pytest.mark.system
+def test_a_policy_that_was_changed_is_measured_again(tmp_path: Path) -> None:
+    """The rows of the older one were taken for the newer one's."""
+    page = (Path(__file__).parents[2] / "docs" / "library.md").read_text(encoding="utf-8")
+    text = page.partition("```python file=greedy.py\n")[2].partition("```")[0]
+    command = [sys.executable, "-m", "agentd", "sweep", "--algorithm", "mine.py:EpsilonGreedy", "--agents", "3"]
+    command += ["--rounds", "30", "--repetitions", "1", "--jobs", "1", "--out", "out"]
+    said, tables = [], []
+    for version in (text, text, text.replace("1.645", "0.1")):
+        (tmp_path / "mine.py").write_text(version, encoding="utf-8")
+        said.append(
+            subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True, timeout=120).stdout
+        )
+        tables.append((tmp_path / "out" / "sweep.csv").read_bytes())
+    assert ["1 done before" in each for each in said] == [False, True, False]
+    assert tables[0] == tables[1] != tables[2]

@@ -95,6 +95,21 @@ def test_containers_do_to_the_bit_what_the_simulation_does(
     assert owners(place) == {os.getuid()}
 
 
+def test_a_policy_in_a_file_travels_into_the_containers(agentd_image: str, place: Path, tmp_path: Path) -> None:
+    """The one of the library's page, which has noise and a body of its own."""
+    page = (Path(__file__).parents[2] / "docs" / "library.md").read_text(encoding="utf-8")
+    (tmp_path / "poll.py").write_text(
+        page.partition("```python file=poll.py\n")[2].partition("```")[0], encoding="utf-8"
+    )
+    flags = (*SMALL, "--rounds", "60", "--epsilon", "3", "--algorithm", "poll.py:PollOnce")
+    run = agentd_json("up", "--runtime", "compose", "--image", agentd_image, *flags, *PATIENT, "--run-dir", str(place))
+    assert (run["algorithm"], run["dropped"]) == ("poll-once", {})
+    assert run["privacy"]["per_agent_epsilon"] == pytest.approx(3.0, abs=1e-4)  # its scale is a whole number
+    assert run["messages"] > 0
+    assert same_as_the_simulation(place, tmp_path, flags)
+    assert [path.name for path in (place / "policies").iterdir()] == ["0-poll.py"]
+
+
 def test_an_environment_that_crashes_in_its_container_goes_on_from_its_journal(
     docker: Docker, agentd_image: str, place: Path, tmp_path: Path
 ) -> None:
@@ -362,7 +377,7 @@ def test_a_swarm_is_never_made_silently_and_does_to_the_bit_what_the_simulation_
 ) -> None:
     """One test, because Docker is in a swarm or is not, whoever else is testing."""
     if docker.info()["Swarm"]["LocalNodeState"] == "inactive":
-        refused = agentd("up", "--runtime", "swarm", "--image", agentd_image, "--run-dir", str(place), code=78)
+        refused = agentd("up", "--runtime", "swarm", "--image", agentd_image, "--run-dir", str(place), code=69)
         assert INIT in refused.stderr
         assert refused.stderr.count("\n") == 1
         assert docker.info()["Swarm"]["LocalNodeState"] == "inactive"

@@ -41,15 +41,15 @@ def context() -> Iterator[Context]:
 def solo(environment: StandIn, state: Path, log: Path, **flags: object) -> list[str]:
     """The command line of an agent without neighbours."""
     usual: dict[str, object] = {"clock": "free", "interval": 0.001, "state": state, "log_file": log}
+    usual["algorithm"] = "private-ucb"  # which releases something in every round
     return agent_arguments(1, free_address(), environment.address, {}, **(usual | flags))
 
 
 def test_an_agent_that_was_killed_comes_back_as_itself(context: Context, tmp_path: Path) -> None:
     own, other, log = free_address(), free_address(), tmp_path / "log"
     with StandIn(free_address()) as environment:
-        arguments = agent_arguments(
-            1, own, environment.address, {2: other}, state=tmp_path / "state", log_file=log, gamma=1
-        )
+        about = {"state": tmp_path / "state", "log_file": log, "gamma": 1, "algorithm": "private-ucb"}
+        arguments = agent_arguments(1, own, environment.address, {2: other}, **about)
         peer = Peer(context, 2, 1, listen=other, hears=own)
         with Process(*arguments) as process:
             peer.join()
@@ -164,7 +164,12 @@ def test_a_full_disk_ends_it_before_anything_is_sent(context: Context, tmp_path:
     limited += "sys.argv[0] = 'agentd'; runpy.run_module('agentd', run_name='__main__')"
     with StandIn(free_address()) as environment:
         arguments = agent_arguments(
-            1, own, environment.address, {2: other}, state=state, gamma=1, clock="free", interval=0.001
+            *(1, own, environment.address, {2: other}),
+            algorithm="private-ucb",
+            state=state,
+            gamma=1,
+            clock="free",
+            interval=0.001,
         )
         peer = Peer(context, 2, 1, listen=other, hears=own)
         process = subprocess.Popen([sys.executable, "-c", limited, *arguments], stderr=subprocess.PIPE, text=True)
@@ -324,8 +329,9 @@ def test_what_a_life_spent_whose_state_was_moved_away_stays_in_the_summary(tmp_p
         return float(listed[0]["epsilon"]) if listed else 0.0
 
     with EnvironmentProcess("--arms", "0.9,0.1", "--agents", "2", "--run-dir", str(run_dir)) as environment:
-        usual = {"clock": "free", "interval": 0.002, "state": state, "seat": tmp_path / "seat"}
-        arguments = agent_arguments(1, free_address(), environment.address, {}, **usual)
+        usual = {"algorithm": "private-ucb", "clock": "free", "interval": 0.002}
+        kept = {"state": state, "seat": tmp_path / "seat"}
+        arguments = agent_arguments(1, free_address(), environment.address, {}, **usual, **kept)
         with Process(*arguments) as agent:
             until(lambda: reported() > 4.0)
             agent.kill()

@@ -68,6 +68,15 @@ def test_a_seeded_testbed_does_to_the_bit_what_the_simulation_does(algorithm: st
     assert nothing_runs(pids_of(place))
 
 
+def test_a_group_that_knows_its_size_does_to_the_bit_what_the_simulation_does(place: Path, tmp_path: Path) -> None:
+    """From eight agents on `sealed` holds its coins; how many there are comes with the welcome."""
+    flags = ("--agents", "9", "--edge-probability", "0.6", "--rounds", "40", "--seed", "11", "--algorithm", "sealed")
+    agentd_json("up", *flags, "--epsilon", "3", *PATIENT, "--run-dir", str(place))
+    agentd_json("simulate", *flags, "--epsilon", "3", "--run-dir", str(tmp_path / "simulated"))
+    for name, table in pulls(tmp_path / "simulated").items():
+        np.testing.assert_array_equal(pulls(place)[name], table)
+
+
 def test_two_runs_of_a_seed_have_ids_of_their_own_and_the_same_pulls(place: Path, tmp_path: Path) -> None:
     flags = ("--agents", "4", "--edge-probability", "1", "--rounds", "30", "--seed", "11", "--policy", "3=ucb1")
     first = agentd_json("up", *flags, *PATIENT, "--run-dir", str(place))
@@ -95,9 +104,10 @@ def test_noise_without_a_seed_is_another_each_time_and_said_to_be_private(place:
 def test_people_get_a_banner_lines_and_a_table(place: Path) -> None:
     flags = ("--agents", "3", "--edge-probability", "1", "--rounds", "30", "--seed", "1")
     said = agentd("up", *flags, "--run-dir", str(place)).stdout
-    assert said.startswith("private-ucb: 3 agents")
+    assert said.startswith("sealed: 3 agents")
     assert "reproducible, not private" in said
     assert "group regret" in said
+    assert "coop-thompson: every pull shared, not private" in said
     assert str(place) in said
 
 
@@ -117,6 +127,10 @@ def test_ctrl_c_stops_everything_and_leaves_a_complete_run_directory(place: Path
     assert process.returncode == 130
     summary = json.loads(out)
     assert summary["interrupted"] is True
+    assert 0 < summary["rounds_made"] < summary["rounds"]
+    assert summary["yardstick"]["rounds"] == summary["rounds_made"]
+    curve = (place / "regret.csv").read_text(encoding="utf-8").splitlines()
+    assert len(curve) == 1 + summary["rounds_made"]
     assert (summary["agents_lost"], summary["failure"]) == ([], "")
     assert {path.name for path in place.iterdir()} >= CONTRACT
     made = int((pulls(place)["arm"] != 65_535).sum())

@@ -9,6 +9,7 @@
     ledger        what was charged, with the value that left, and what may have been; what is spent in the end
     log           every line that link and keeper write
     counters      what was heard, dropped and redundant
+    watched       what others may see over --http and --mqtt
     end           how the run ended
 
 Not here: how long things take.

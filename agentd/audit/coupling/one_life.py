@@ -29,6 +29,7 @@ from agentd.shell.drive import Reporter, drive_free, drive_lockstep
 from agentd.shell.link import Link
 from agentd.shell.state.journal import StateJournal
 from agentd.shell.state.keeper import StateKeeper, require_up_to_date
+from agentd.shell.watch.agent_view import AgentView
 from agentd.wire.environment_messages import Welcome
 
 _INTERVAL_S = 0.01
@@ -80,6 +81,9 @@ class Life:
         if world.fault == "missing-goodbye":
             _leave_silently(self._link, self._agent)
         self._keeper = WatchedKeeper(walk, self._settings, journal, self._log, self._noise)
+        self._view = AgentView(
+            self._settings, self._agent, self._link, self._keeper, arms=world.terms().arms, now_s=self.lines.now_s
+        )
         self._stop = asyncio.Event()
 
     def _made(self) -> Agent:
@@ -120,7 +124,7 @@ class Life:
             link.rounds.were_away()
         how = "through"
         try:
-            await self._drive(WatchedReporter(self._walk, agent, link, self._stop, self._log))
+            await self._drive(WatchedReporter(self._walk, agent, link, self._stop, self._log, view=self._view))
         except BudgetExhausted as fault:
             how = str(fault)
         if how != "through" or self._stop.is_set():
@@ -151,9 +155,9 @@ class WatchedArms:
 class WatchedReporter(Reporter):
     """Reports after every trial, whatever the clock says; here an operator may stop the agent."""
 
-    def __init__(self, walk: Walk, agent: Agent, link: Link, stop: asyncio.Event, log: Any) -> None:
+    def __init__(self, walk: Walk, agent: Agent, link: Link, stop: asyncio.Event, log: Any, *, view: AgentView) -> None:
         super().__init__(lambda: None, log)
-        self._walk, self._agent, self._link, self._stop = walk, agent, link, stop
+        self._walk, self._agent, self._link, self._stop, self._view = walk, agent, link, stop, view
 
     def tick(self, trial: int) -> None:
         """A trial is over."""
@@ -161,6 +165,7 @@ class WatchedReporter(Reporter):
         fault = self._walk.world.fault
         if fault == "skipped-sequence" and paid_much(self._agent):
             self._link._sequence += 1
+        self._walk.watched(self._view, much=fault == "shown-reward" and paid_much(self._agent))
         if fault == "logged-reward" and paid_much(self._agent):
             self._log.info("progress", trial=trial, paid="much")
         after = self._walk.world.stop_after

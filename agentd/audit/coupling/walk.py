@@ -19,6 +19,7 @@ from agentd.shell.json_log import Log
 from agentd.shell.link import Link
 from agentd.shell.state.journal import StateJournal
 from agentd.shell.state.keeper import state_identity
+from agentd.shell.watch.agent_view import TIMES, AgentView
 from agentd.wire.codec import encode_environment
 from agentd.wire.environment_messages import MICRO, Hello, Pull, Report
 from agentd.wire.topics import FRAME_TOPIC
@@ -179,6 +180,12 @@ class Walk:
         if done and ledger is not None:
             spent = [(arm, ledger.releases(arm), ledger.spent(arm)) for arm in ledger.arms]
             self._note("ledger", (spent, ledger.refused))
+
+    def watched(self, view: AgentView, *, much: bool) -> None:
+        """What others may see of the agent now, but for how long things took."""
+        seen = view("running")
+        shown = {name: value for name, value in seen.status.items() if name not in TIMES}
+        self._note("watched", (shown, seen.unready, much))
 
     def logs(self) -> Log:
         return noting_log(self._note)

@@ -21,7 +21,7 @@ SILENT_S = 12.0
 END_S = 30.0
 NATURAL_ROUNDS = 10
 """How much longer than by nature the rest of the run may take then, beside `END_S`."""
-REFILL = 0.25
+REFILL = 0.2
 """What a timely round gives back of a budget of lateness, in natural rounds."""
 LATENESS_TIMEOUTS = 1.5
 DOUBT, LEAST = 0.4, 0.02
@@ -48,7 +48,7 @@ class Fairness:
         self.together_s = 0.0
         """Since when everybody has waited for all its neighbours."""
         self.first_end_s = float("inf")
-        """When the first agent left."""
+        """When the first agent had nothing more to hear."""
         self._spoke_s: dict[int, float] = {}
         self._well: dict[int, bool] = {}
         """Whether each was with all its neighbours when it last spoke."""
@@ -97,9 +97,9 @@ class Fairness:
         node = self._stage.nodes.get(own)
         return node is not None and not node.is_done
 
-    def leaves(self) -> None:
-        """An agent has ended in good order."""
-        self.first_end_s = min(self.first_end_s, self._stage.timeline.now_s)
+    def leaves(self, own: int) -> None:
+        """An agent has ended in good order: since its last frame it had nothing to choose and has not listened."""
+        self.first_end_s = min(self.first_end_s, self._spoke_s.get(own, self._stage.timeline.now_s))
 
     def left_behind(self, node: Node) -> str | None:
         """What is wrong with where an agent is when time is up."""

@@ -186,7 +186,7 @@ class Node:
         if fault is None:
             self.is_done = not self.stop.is_set() or self.is_at_the_end
             if self.is_done:
-                self.stage.witness.leaves()
+                self.stage.witness.leaves(self)
             else:
                 self.stage.come_back(self.death[0], self.start)
             return

@@ -167,9 +167,9 @@ class Witness:
             told = None if isinstance(answer, Refused) else f"{type(answer).__name__} of agent {asked.agent}'s seat"
             self.fail("seats", f"somebody without its token is told a {told}" if told else None)
 
-    def leaves(self) -> None:
+    def leaves(self, node: Node) -> None:
         """An agent has ended in good order."""
-        self.fairness.leaves()
+        self.fairness.leaves(node.own)
 
     def ends(self, node: Node, fault: AgentdError) -> None:
         """An agent has ended by itself; whoever's fault that is, it is not that of its operator."""

@@ -16,16 +16,21 @@ from typing import Any
 import click
 
 from agentd import __version__
-from agentd.cli.options import FROM_ENVIRONMENT, config_option
-from agentd.cli.progress import duration, progress
+from agentd.cli.configuration.explaining import ExplainingCommand
+from agentd.cli.configuration.forms import Values
+from agentd.cli.configuration.reading import config_option
+from agentd.cli.options import FROM_ENVIRONMENT
+from agentd.cli.progress import duration, jobs_option, progress
 from agentd.core.chance import SEED_LIMIT
-from agentd.errors import ConfigurationError, SettingsError
+from agentd.core.policy import ALGORITHMS
+from agentd.errors import ConfigurationError, SettingsError, install_with
 from agentd.experiment import fig2, figures
 from agentd.experiment import report as figure_report
 from agentd.experiment.figures import ARMS, FIGURES, Axis, Figure, Knobs
+from agentd.experiment.joining import joined_by
 from agentd.experiment.parallel import carry_out, load_joblib
+from agentd.experiment.repeated_runs import Repetitions, Setup, Unit, measure_unit
 from agentd.experiment.result_cache import ResultCache, UnitResult
-from agentd.experiment.trials import Setup, Trials, Unit, measure_unit
 from agentd.files import require_own
 from agentd.interrupts import termination_as_interrupt
 from agentd.runs.directory import RunDirectory, finite
@@ -33,6 +38,7 @@ from agentd.runs.scenario import network_of
 from agentd.runs.spec import Network
 from agentd.runs.summary import NOT_PRIVATE
 from agentd.settings import TestbedSettings
+from agentd.simulation.engine import has_twin
 
 DEFAULT_SEED = 2020
 DEFAULT_PLACE = "figures"
@@ -45,9 +51,24 @@ class _FigureName(click.Choice):  # type: ignore[type-arg]
         return "It is one of " + ", ".join(self.choices)  # in one line, as all our complaints
 
 
-@click.command(context_settings=FROM_ENVIRONMENT)
+@click.command(cls=ExplainingCommand, context_settings=FROM_ENVIRONMENT)
 @click.argument("figure", type=_FigureName(list(FIGURES)))
-@click.option("--trials", type=int, default=100, show_default=True, help="Graphs and sets of arms to average over.")
+@click.option(
+    "--repetitions",
+    "--trials",
+    "repetitions",
+    type=int,
+    default=100,
+    show_default=True,
+    envvar=["AGENTD_REPETITIONS", "AGENTD_TRIALS"],
+    help="Graphs and sets of arms to average over.",
+)
+@click.option(
+    "--algorithm",
+    "algorithms",
+    type=Values(click.Choice(list(ALGORITHMS))),
+    help="Show these, too, under the conditions of the figure's first; also mine.py:MyPolicy.",
+)
 @click.option("--rounds", type=int, default=1000, show_default=True, help="Pulls of each agent, T.")
 @click.option("--agents", type=int, default=200, show_default=True, help="Number of agents, M.")
 @click.option(
@@ -73,9 +94,13 @@ class _FigureName(click.Choice):  # type: ignore[type-arg]
     help="How often agents lie in fig1b and fig1c, and what byzantine-ucb prepares for.",
 )
 @click.option(
-    "--seed", type=int, default=DEFAULT_SEED, show_default=True, help="Seed of the first trial; trial i adds i."
+    "--seed",
+    type=int,
+    default=DEFAULT_SEED,
+    show_default=True,
+    help="Seed of the first repetition; the next ones add 1 each.",
 )
-@click.option("--jobs", type=int, default=None, help="Processes to work with.  [default: one per core]")
+@jobs_option
 @click.option(
     "--out",
     metavar="DIR",
@@ -93,7 +118,9 @@ def experiment(
     fig1a  regret over time: private-ucb against ucb1, dp-ucb-int and coop-ucb
     fig1b  regret over time with liars: byzantine-ucb against ucb1 and itself among honest agents
     fig1c  regret at the end as messages live longer, both algorithms
-    fig2   regret and traffic at equal true ε: sealed against private-ucb and dp-ucb-int
+    fig2   regret and traffic at equal composed ε: sealed against private-ucb and dp-ucb-int, and what privacy costs
+
+    agentd experiment fig1a --algorithm mine.py:MyPolicy --repetitions 10    one of yours beside them
 
     Work that was finished before an interrupt is kept in DIR/parts: the same command goes on from there.
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
@@ -122,18 +149,27 @@ class _Order:
     jobs: int
     settings: dict[str, Any]
     edge_probability: float
+    algorithms: tuple[str, ...]
+    """What joins the figure."""
 
     @classmethod
     def check(
-        cls, name: str, jobs: int | None, *, trials: int, rounds: int, agents: int, seed: int, **knobs: float
+        cls,
+        name: str,
+        jobs: int | None,
+        *,
+        repetitions: int,
+        rounds: int,
+        agents: int,
+        seed: int,
+        algorithms: Sequence[str] | None,
+        **knobs: float,
     ) -> _Order:
         faults = []
-        if trials < 1:
-            faults.append(f"--trials must be at least 1, got {trials}")
-        if jobs is not None and jobs < 1:
-            faults.append(f"--jobs must be at least 1, got {jobs}")
-        if 0 <= seed < SEED_LIMIT <= seed + trials - 1:
-            faults.append(f"--seed {seed} leaves no room for {trials} trials below 2^64")
+        if repetitions < 1:
+            faults.append(f"--repetitions must be at least 1, got {repetitions}")
+        if 0 <= seed < SEED_LIMIT <= seed + repetitions - 1:
+            faults.append(f"--seed {seed} leaves no room for {repetitions} repetitions below 2^64")
         try:
             TestbedSettings(agents=agents, rounds=rounds, seed=seed, random_arms=ARMS, **knobs)  # type: ignore[arg-type]
         except SettingsError as fault:
@@ -142,13 +178,15 @@ class _Order:
             raise SettingsError("; ".join(faults))
         chance = knobs.pop("edge_probability")
         graphs = f"Erdős–Rényi graphs with p = {chance:g}"
-        settings = {"agents": agents, "rounds": rounds, "trials": trials, "arms": ARMS, "edge_probability": chance}
+        settings: dict[str, Any] = {"agents": agents, "rounds": rounds, "repetitions": repetitions, "arms": ARMS}
+        settings["edge_probability"] = chance
         return cls(
-            figure=FIGURES[name](Knobs(**knobs, rounds=rounds)),
-            setup=Setup(agents, rounds, trials, seed, graphs, made_by=__version__),
+            figure=joined_by(FIGURES[name](Knobs(**knobs, rounds=rounds)), algorithms or ()),
+            setup=Setup(agents, rounds, repetitions, seed, graphs, made_by=__version__),
             jobs=jobs or os.cpu_count() or 1,
             settings={**settings, **knobs},
             edge_probability=chance,
+            algorithms=tuple(algorithms or ()),
         )
 
 
@@ -172,7 +210,7 @@ def _require_analysis() -> None:
     try:
         import_module("matplotlib")
     except ImportError:
-        raise SettingsError("figures need matplotlib, which is not installed: install agentd[analysis]") from None
+        raise SettingsError(f"figures need matplotlib, which is not installed: {install_with('analysis')}") from None
 
 
 def _reproduce(
@@ -180,17 +218,19 @@ def _reproduce(
 ) -> dict[str, Any]:
     started = time.perf_counter()
     setup, figure = order.setup, order.figure
-    say(f"{figure.name}: {setup.agents} agents, {setup.rounds} rounds, {setup.trials} trials, {setup.graphs}")
-    say(f"seeds {setup.seed}…{setup.seed + setup.trials - 1}: {NOT_PRIVATE}")
-    trials = Trials(setup, partial(draw_network, setup.agents, order.edge_probability))
-    units = trials.units(figure.series)
-    results = _resume(store, trials, units)
+    say(f"{figure.name}: {setup.agents} agents, {setup.rounds} rounds, {setup.repetitions} repetitions, {setup.graphs}")
+    say(f"seeds {setup.seed}…{setup.seed + setup.repetitions - 1}: {NOT_PRIVATE}")
+    if slow := [name for name in order.algorithms if not has_twin(name)]:
+        say(f"{', '.join(slow)}: no vectorised twin, runs on the core agents, which is slower")
+    repetitions = Repetitions(setup, partial(draw_network, setup.agents, order.edge_probability))
+    units = repetitions.units(figure.series)
+    results = _resume(store, repetitions, units)
     resumed = len(results)
     if resumed or store.damaged:
         again = f"; {store.damaged} damaged ones are made again" if store.damaged else ""
         say(f"resumed {resumed} of {len(units)} units of work from {place / 'parts'}{again}")
-    _work_off(order, trials, [unit for unit in units if unit not in results], store, results, quiet=quiet)
-    summary = _write(order, place, trials, results)
+    _work_off(order, repetitions, [unit for unit in units if unit not in results], store, results, quiet=quiet)
+    summary = _write(order, place, repetitions, results)
     summary["units"] = {"total": len(units), "resumed": resumed, "damaged": store.damaged}
     summary["jobs"] = order.jobs
     summary["wall_s"] = round(time.perf_counter() - started, 3)
@@ -198,15 +238,17 @@ def _reproduce(
     return summary
 
 
-def _resume(store: ResultCache, trials: Trials, units: Sequence[Unit]) -> dict[Unit, UnitResult]:
+def _resume(store: ResultCache, repetitions: Repetitions, units: Sequence[Unit]) -> dict[Unit, UnitResult]:
     """The results of units that were finished before."""
-    found = {unit: store.load(trials.describe(unit), len(unit.trials), trials.setup.rounds) for unit in units}
+    found = {
+        unit: store.load(repetitions.describe(unit), len(unit.repetitions), repetitions.setup.rounds) for unit in units
+    }
     return {unit: result for unit, result in found.items() if result is not None}
 
 
 def _work_off(
     order: _Order,
-    trials: Trials,
+    repetitions: Repetitions,
     todo: Sequence[Unit],
     store: ResultCache,
     results: dict[Unit, UnitResult],
@@ -214,22 +256,22 @@ def _work_off(
     quiet: bool,
 ) -> None:
     """Measure what is missing, and keep each part as soon as it is there."""
-    tasks = ((unit, trials.specs(unit)) for unit in todo)
+    tasks = ((unit, repetitions.specs(unit)) for unit in todo)
     jobs = max(1, min(order.jobs, len(todo)))
     with (
         progress(order.figure.name, len(todo), quiet=quiet) as advance,
         closing(carry_out(measure_unit, tasks, jobs)) as finished,
     ):
         for unit, result in finished:
-            store.save(trials.describe(unit), result)
+            store.save(repetitions.describe(unit), result)
             results[unit] = result
             advance()
 
 
-def _write(order: _Order, place: Path, trials: Trials, results: dict[Unit, UnitResult]) -> dict[str, Any]:
+def _write(order: _Order, place: Path, repetitions: Repetitions, results: dict[Unit, UnitResult]) -> dict[str, Any]:
     figure = order.figure
-    measured = figures.gather(figure, trials, results)
-    bounds = figures.average_bounds(figure, trials, count_cliques)
+    measured = figures.gather(figure, repetitions, results)
+    bounds = figures.average_bounds(figure, repetitions, count_cliques)
     curves = [figures.curve_of(one, figure.axis) for one in measured]
     try:
         figure_report.write_csv(place / f"{figure.name}.csv", figure, measured)
@@ -242,7 +284,7 @@ def _write(order: _Order, place: Path, trials: Trials, results: dict[Unit, UnitR
         raise ConfigurationError(
             f"cannot write to {place}: {fault.strerror or fault}; name another place with --out"
         ) from None
-    return figure_report.summarise(figure, trials, measured, bounds, order.settings)
+    return figure_report.summarise(figure, repetitions, measured, bounds, order.settings)
 
 
 def _closing_words(summary: dict[str, Any], place: Path) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import Field
@@ -12,8 +11,11 @@ from typing import Any
 
 import click
 
-from agentd.cli.options import FROM_ENVIRONMENT, config_option, in_order, option
-from agentd.cli.progress import progress
+from agentd.cli.configuration.explaining import ExplainingCommand
+from agentd.cli.configuration.forms import Values
+from agentd.cli.configuration.reading import config_option
+from agentd.cli.options import FROM_ENVIRONMENT, in_order, option
+from agentd.cli.progress import jobs_option, progress
 from agentd.core.chance import SEED_LIMIT
 from agentd.core.policy.knobs import about, flag_of
 from agentd.errors import SettingsError
@@ -21,6 +23,7 @@ from agentd.interrupts import termination_as_interrupt
 from agentd.runs.directory import finite
 from agentd.settings import TestbedSettings, ordered
 from agentd.sweeps.combinations import grid
+from agentd.sweeps.mean_and_spread import spread_of
 from agentd.sweeps.measuring import COLUMNS, Row, uses_core_agents
 from agentd.sweeps.rows_on_disk import RowStore, write_table
 from agentd.sweeps.sweep_picture import draw_sweep
@@ -31,19 +34,6 @@ INTERRUPTED = 130
 _ONE_VALUE = ("topology", "policies", "arms", "arm_range", "seed", "noise")
 """Settings that are one value in a whole sweep: they are lists themselves, or are not for sweeping."""
 _INNER = {"int": click.INT, "float": click.FLOAT, "str": click.STRING}
-
-
-class Values(click.ParamType):  # type: ignore[type-arg]
-    """One value or several, separated by commas."""
-
-    def __init__(self, inner: click.ParamType) -> None:  # type: ignore[type-arg]
-        self.inner = inner
-        self.name = f"{inner.name},…" if not isinstance(inner, click.Choice) else "NAME,…"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
-        if isinstance(value, tuple):
-            return value
-        return tuple(self.inner.convert(each.strip(), param, ctx) for each in str(value).split(","))
 
 
 def _swept(one: Field[Any]) -> Any:
@@ -58,12 +48,12 @@ def _swept(one: Field[Any]) -> Any:
 _sweep_options = in_order([_swept(one) for one in ordered(TestbedSettings) if one.name != "noise"])
 
 
-@click.command(context_settings=FROM_ENVIRONMENT)
+@click.command(cls=ExplainingCommand, context_settings=FROM_ENVIRONMENT)
 @_sweep_options
 @click.option(
     "--repetitions", type=click.IntRange(1), default=REPETITIONS, show_default=True, help="Of each combination."
 )
-@click.option("--jobs", type=click.IntRange(1), help="Processes to work with.  [default: one per core]")
+@jobs_option
 @click.option(
     "--plot", "axis", metavar="SETTING", help="What the picture has on its axis.  [default: what varies first]"
 )
@@ -94,7 +84,7 @@ def sweep(ctx: click.Context, /, *, repetitions: int, jobs: int | None, out: str
         raise SettingsError(f"--plot {axis}: there is no such column; choose from {', '.join(COLUMNS)}")
     configurations = grid(*_base_and_axes(flags), SEED if seed is None else seed)
     _require_room(configurations[0].settings.seed or 0, repetitions)
-    wanted = Sweep(configurations, repetitions, jobs or os.cpu_count() or 1)
+    wanted = Sweep.on_cores(configurations, repetitions, jobs)
     place, varied = Path(out), configurations[0].varied
     store, began_s = RowStore(place), time.perf_counter()
     left = how_many_left(wanted, store)
@@ -148,10 +138,10 @@ def _summary(wanted: Sweep, rows: Sequence[Row], varied: Sequence[str]) -> dict[
     lines = []
     for number, configuration in enumerate(wanted.configurations):
         mine = rows[number * wanted.repetitions : (number + 1) * wanted.repetitions]
-        regrets = [row["regret_per_agent"] for row in mine]
-        mean = sum(regrets) / len(regrets)
-        spread = (sum((each - mean) ** 2 for each in regrets) / max(1, len(regrets) - 1) / len(regrets)) ** 0.5
-        lines.append(configuration.values() | {"regret_per_agent": mean, "standard_error": spread})
+        spread = spread_of([row["regret_per_agent"] for row in mine])
+        assert spread is not None  # noqa: S101 - every row has a regret
+        told = {"regret_per_agent": spread.mean, "standard_error": spread.standard_error or 0.0}
+        lines.append(configuration.values() | told)
     return {"combinations": lines, "varied": list(varied), "repetitions": wanted.repetitions}
 
 

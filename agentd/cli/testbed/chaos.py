@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
-import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
+from agentd.cli.configuration.forms import LASTING
+from agentd.cli.testbed.common_options import run_dir_option
 from agentd.runs import fault_log
 from agentd.runs.directory import finite
 from agentd.shell.link_faults import Side, parse_agents, parse_sides
@@ -20,23 +21,6 @@ from deploy.testbed import registry
 F = TypeVar("F", bound=Callable[..., Any])
 
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
-_UNITS_S = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_LONGEST_S = 7 * 24 * 3600.0
-
-
-class Duration(click.ParamType):  # type: ignore[type-arg]
-    """`10s`, `500ms`, `2m`; a bare number is seconds."""
-
-    name = "TIME"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h|)", str(value))
-        seconds = float(found[1]) * _UNITS_S[found[2]] if found else 0.0
-        if not 0.0 < seconds <= _LONGEST_S:
-            self.fail(f"{value!r} is not a time like 10s, 500ms or 2m", param, ctx)
-        return seconds
 
 
 class Agents(click.ParamType):  # type: ignore[type-arg]
@@ -65,7 +49,10 @@ class Cut(click.ParamType):  # type: ignore[type-arg]
 
 _agents = click.argument("agents", type=Agents())
 _for = click.option(
-    "--for", "for_s", type=Duration(), help="Undo it after this time (10s, 500ms, 2m); wait until then."
+    "--for",
+    "for_s",
+    type=LASTING,
+    help="Undo it after this time (10s, 500ms, 2m); wait until then.",
 )
 
 
@@ -77,7 +64,7 @@ def _verb(command: F) -> F:
         told = functools.partial(_tell, as_json=as_json)
         command(Chaos(registry.choose(run_dir)), told, **arguments)
 
-    run = click.option("--run-dir", metavar="DIR", help="The testbed.  [default: the newest that runs]")(run)
+    run = run_dir_option(run)
     return click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="One JSON line per fault.")(run)  # type: ignore[return-value]
 
 
@@ -214,7 +201,7 @@ def reconnect(chaos: Chaos, told: Told, agents: Side) -> None:
 
 
 @chaos.command(context_settings=_HELP)
-@click.option("--run-dir", metavar="DIR", help="The testbed.  [default: the newest that runs, or the newest]")
+@run_dir_option
 @click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Machine-readable.")
 def history(run_dir: str | None, as_json: bool) -> None:
     """List what was done to a testbed, running or not."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, TypeVar
 
 import click
@@ -18,8 +19,10 @@ from deploy.plan.plan import Keep
 F = TypeVar("F", bound=Callable[..., Any])
 
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+run_dir_option = click.option(
+    "--run-dir", metavar="DIR", help="The testbed.  [default: of this directory, else the newest (that runs)]"
+)
 json_option = click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Machine-readable.")
-testbed_argument = click.argument("run_dir", required=False)
 
 _KEEP_OPTIONS = (
     click.option(
@@ -36,6 +39,21 @@ _PLAN_OPTIONS = (
     click.option("--subnet", metavar="CIDR", help="Of the containers' network.  [default: one that is free]"),
     group_options(Pace),
 )
+
+
+def testbed_argument(command: F) -> F:
+    """Which testbed is meant: RUN_DIR, or the same as --run-dir, which every verb knows."""
+
+    @wraps(command)
+    def run(*args: Any, run_dir: str | None, named_dir: str | None, **flags: Any) -> Any:
+        if run_dir is not None and named_dir is not None:
+            raise SettingsError("name the run directory once, as RUN_DIR or with --run-dir")
+        return command(*args, run_dir=run_dir or named_dir, **flags)
+
+    named = click.option("--run-dir", "named_dir", metavar="DIR", help="The same as RUN_DIR.")
+    decorated: Any = click.argument("run_dir", required=False)(named(run))
+    chosen: F = decorated
+    return chosen
 
 
 def plan_options(command: F) -> F:

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from agentd.cli.options import FROM_ENVIRONMENT, taken, testbed_options, testbed_settings
+from agentd.cli.configuration.explaining import ExplainingCommand
+from agentd.cli.options import FROM_ENVIRONMENT, scenario_of, taken, testbed_options, testbed_settings
 from agentd.cli.testbed.common_options import keep_of, keep_options, plan_options
 from agentd.errors import SettingsError
-from agentd.runs.scenario import make_scenario
 from agentd.runs.status import APART
 from agentd.runs.summary import banner
 from agentd.settings import Pace, Spending
@@ -34,7 +34,7 @@ _START = {
 }
 
 
-@click.command(context_settings=FROM_ENVIRONMENT)
+@click.command(cls=ExplainingCommand, context_settings=FROM_ENVIRONMENT)
 @testbed_options
 @keep_options
 @plan_options
@@ -61,7 +61,7 @@ def compose(
     Docker; the image comes from agentd image build.
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
     pace, spending = Pace(**taken(Pace, flags)), Spending(**taken(Spending, flags))
-    scenario = make_scenario(testbed_settings(**flags))
+    scenario = scenario_of(testbed_settings(**flags))
     plan = plan_for_containers(scenario, pace, keep_of(scenario, state, spending), run=NOT_DRAWN)
     options = ContainerOptions(
         image=image or DEFAULT_IMAGE,

@@ -1,7 +1,7 @@
 """What this machine can do for testbeds: every part looked at, told as ok or missing, with what to do about it.
 
-The probes change nothing: rules and queues are tried in a network namespace of their own that ends with the probe.
-Beside them it says by which means `agentd chaos` works here.
+Only what some command uses is looked at, and nothing is changed. Beside that it says by which means `agentd chaos`
+works here.
 """
 
 from __future__ import annotations
@@ -16,29 +16,27 @@ from enum import StrEnum
 from importlib import metadata
 
 from agentd import __version__
-from agentd.errors import AgentdError, ToolMissing
+from agentd.errors import AgentdError, ToolMissing, install_with
 from deploy.containers import docker as engines
 from deploy.containers.base_image import BASE_TAG, INSTALL_DEBOOTSTRAP
-from deploy.containers.docker import Docker, run_command
+from deploy.containers.docker import Docker
 from deploy.containers.image import DEFAULT_TAG
+from deploy.containers.swarm import INIT
 from deploy.local.preflight import MEGABYTES_PER_AGENT, MEGABYTES_SHARED, THREADS_PER_PROCESS, Limit, Room, room_left
 from deploy.local.socket_directory import home_of_sockets
 
 REQUIRED_PACKAGES = ("click", "msgpack", "numpy", "pyzmq", "structlog")
 OPTIONAL_PACKAGES = {
-    "rich": ("live displays and progress bars", "pip install 'agentd[ui]'"),
-    "matplotlib": ("plots of experiments", "pip install 'agentd[analysis]'"),
-    "joblib": ("experiments on all cores", "pip install 'agentd[analysis]'"),
-    "pynacl": ("signatures", "pip install 'agentd[secure]'"),
-    "opendp": ("an independent noise sampler", "pip install 'agentd[opendp]'"),
-    "dp-accounting": ("tight composed privacy loss", "pip install dp-accounting"),
-    "networkx": ("checking graphs against another library", "pip install networkx"),
-    "kubernetes-validate": ("checking manifests", "pip install kubernetes-validate"),
+    "rich": ("live displays and progress bars", install_with("ui")),
+    "matplotlib": ("plots of experiments", install_with("analysis")),
+    "joblib": ("experiments on all cores", install_with("analysis")),
+    "opendp": ("an independent noise sampler", install_with("opendp")),
+    "dp-accounting": ("tight composed privacy loss", install_with("accounting")),
+    "pyarrow": ("tables of sweeps as sweep.parquet", "pip install pyarrow"),
 }
 OLDEST_PYTHON = (3, 11)
 COMFORTABLE_AGENTS = 20
 """What `agentd up` starts unless told otherwise."""
-PROBE_S = 10.0
 _ENDLESS_AGENTS = 1_000_000
 
 
@@ -76,7 +74,6 @@ def examine() -> Iterator[Finding]:
     yield Finding("kernel", State.OK, f"{platform.system()} {platform.release()}")
     yield from look_at_docker()
     yield from look_at_chaos(root=os.geteuid() == 0)
-    yield from look_at_faults()
 
 
 def look_at_python() -> Iterator[Finding]:
@@ -143,7 +140,7 @@ def swarm_finding(docker: Docker) -> Finding:
     state = str((docker.info().get("Swarm") or {}).get("LocalNodeState", "unknown"))
     if state == "active":
         return Finding("swarm", State.OK, "active")
-    return Finding("swarm", State.MISSING, f"{state}; for testbeds on several machines", "docker swarm init")
+    return Finding("swarm", State.MISSING, f"{state}; for agentd up --runtime swarm", INIT)
 
 
 def look_at_chaos(*, root: bool) -> Iterator[Finding]:
@@ -159,39 +156,6 @@ def look_at_chaos(*, root: bool) -> Iterator[Finding]:
     else:
         remedy = "sudo agentd chaos kill, or agentd chaos restart"
         yield Finding("chaos on containers", State.SCARCE, f"{docker}, which only root may", remedy)
-
-
-def look_at_faults() -> Iterator[Finding]:
-    """What else could break the network of containers on this machine; `agentd chaos` needs none of it."""
-    yield _means("netem", netem_works(), "delay and loss on links", "a kernel with sch_netem, and apt install iproute2")
-    yield _means("iptables", iptables_work(), "partitions", "apt install iptables; run as root")
-    yield _means("iptables statistic", iptables_work("statistic"), "packet loss", "a kernel with xt_statistic")
-
-
-def netem_works() -> bool | None:
-    """Whether the kernel can delay and lose packets; None: only root can tell."""
-    return _try_apart("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms")
-
-
-def iptables_work(match: str | None = None) -> bool | None:
-    """Whether packets can be dropped by rule, perhaps with a match such as statistic; None: only root can tell."""
-    chance = ("-m", "statistic", "--mode", "random", "--probability", "0.5") if match == "statistic" else ()
-    return _try_apart("iptables", "-w", "-A", "FORWARD", "-s", "192.0.2.1", *chance, "-j", "DROP")
-
-
-def _try_apart(program: str, *arguments: str) -> bool | None:
-    """Whether a command works in a network namespace made for it, where it can harm nobody."""
-    path = _sbin(program)
-    unshare = shutil.which("unshare")
-    if path is None:
-        return False
-    if os.geteuid() != 0 or unshare is None:
-        return None
-    try:
-        done = run_command([unshare, "--net", path, *arguments], check=False, timeout_s=PROBE_S)
-    except AgentdError:
-        return False
-    return done.returncode == 0
 
 
 def _sbin(program: str) -> str | None:
@@ -232,12 +196,6 @@ def _images(docker: Docker) -> Iterator[Finding]:
     yield Finding("image", State.MISSING, DEFAULT_TAG, "agentd image build")
     if docker.image(BASE_TAG) is None and _sbin("debootstrap") is None:
         yield Finding("debootstrap", State.MISSING, "for building without a registry", INSTALL_DEBOOTSTRAP)
-
-
-def _means(part: str, works: bool | None, purpose: str, remedy: str) -> Finding:
-    if works is None:
-        return Finding(part, State.MISSING, f"only root can tell; for {purpose}", "run agentd doctor as root")
-    return Finding(part, State.OK if works else State.MISSING, f"for {purpose}", "" if works else remedy)
 
 
 def refuse_if_fatal(findings: list[Finding]) -> None:

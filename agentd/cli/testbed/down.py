@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import click
 
 from agentd.cli.testbed.common_options import HELP, json_option, testbed_argument
 from agentd.errors import SettingsError
+from deploy.local.socket_directory import remove_left_over
 from deploy.testbed import registry
 from deploy.testbed.registry import Testbed
 from deploy.testbed.stopping import bring_down
@@ -20,7 +22,7 @@ from deploy.testbed.stopping import bring_down
 @click.option("--all", "everything", is_flag=True, help="Every testbed of this user.")
 @json_option
 def down(run_dir: str | None, everything: bool, as_json: bool) -> None:
-    """Stop a testbed and clean up after it: the one in RUN_DIR, or the newest that runs.
+    """Stop a testbed and clean up after it: the one in RUN_DIR, or of this directory, or the newest that runs.
 
     Doing it twice does no harm.
     """
@@ -41,5 +43,6 @@ def _to_stop(run_dir: str | None, *, everything: bool) -> list[Testbed]:
     known = registry.known()
     for testbed in known:
         registry.tidy(testbed)
+    remove_left_over(time.time())
     running = [testbed for testbed in known if testbed.is_running()]
-    return running if everything else running[:1]
+    return running if everything else registry.nearest_first(running, Path.cwd())[:1]

@@ -23,7 +23,7 @@ def image() -> None:
 @click.option("--tag", default=DEFAULT_TAG, show_default=True, help="What to call the image.")
 @click.option("--extras", default="", metavar="NAMES", help="Optional parts to include, as in secure,ui.")
 @click.option("--wheelhouse", "wheels", metavar="DIR", help="Take wheels from there only, never from an index.")
-@click.option("--source", metavar="DIR", help="A checkout of agentd.  [default: the one this command runs from]")
+@click.option("--source", metavar="DIR", help="A checkout of agentd.  [default: this directory, else what runs here]")
 @click.option("--fresh", is_flag=True, help="Make the base anew and fetch the wheels anew instead of using those kept.")
 @click.option("--json", "as_json", is_flag=True, help="Print nothing but the result, as JSON.")
 def build(
@@ -37,16 +37,17 @@ def build(
     fresh: bool,
     as_json: bool,
 ) -> None:
-    r"""Build the image: agentd and the Python packages it needs on a slim base, without a user of its own but 10001.
+    """Build the image: agentd and the Python packages it needs on a slim base, without a user of its own but 10001.
 
     \b
     agentd image build                      base from the registry, or from Debian packages if that fails
     agentd image build --offline            base from Debian packages at once (root and debootstrap, the first time)
     agentd image build --base my/python:3.12
 
-    Wheels are gathered on this machine and the image is built without a network. Exit codes: 0 built, 1 failed,
-    69 Docker or debootstrap is missing, 78 a base, directory or checkout cannot be used.
-    """
+    It is made from the checkout in this directory if that is yours, else from the checkout or the installed package
+    that this command runs from. Wheels are gathered on this machine and the image is built without a network. Exit
+    codes: 0 built, 1 failed, 69 Docker or debootstrap is missing, 78 a base, directory or checkout cannot be used.
+    """  # noqa: D301 - click looks for the character \b, which a raw string does not have
     built = build_image(
         base=base,
         offline=offline,

@@ -10,19 +10,12 @@ from typing import Any
 import click
 
 from agentd import __version__
-from agentd.cli.options import (
-    FROM_ENVIRONMENT,
-    Networks,
-    group_options,
-    joined,
-    taken,
-    testbed_options,
-    testbed_settings,
-)
+from agentd.cli.configuration.explaining import ExplainingCommand
+from agentd.cli.configuration.forms import Networks, joined
+from agentd.cli.options import FROM_ENVIRONMENT, group_options, scenario_of, taken, testbed_options, testbed_settings
 from agentd.cli.testbed.common_options import keep_of, keep_options
 from agentd.core.policy.knobs import about
 from agentd.errors import SettingsError
-from agentd.runs.scenario import make_scenario
 from agentd.runs.summary import NOT_PRIVATE
 from agentd.settings import Pace, Spending
 from deploy.kubernetes.cluster import AGENT_STORAGE, NO_STORAGE, PRIVATE_NETWORKS, WORKLOADS, Cluster
@@ -43,7 +36,7 @@ def manifests() -> None:
     """Write a testbed down for other machines to run."""
 
 
-@manifests.command(context_settings=FROM_ENVIRONMENT)
+@manifests.command(cls=ExplainingCommand, context_settings=FROM_ENVIRONMENT)
 @testbed_options
 @click.option("--image", default=f"agentd:{__version__}", show_default=True, help="What the pods run.")
 @click.option("--name", default="agentd", show_default=True, help="What the names of all objects begin with.")
@@ -117,7 +110,7 @@ def kubernetes(
         admit=admit or PRIVATE_NETWORKS,
     )
     pace, spending = Pace(**taken(Pace, flags)), Spending(**taken(Spending, flags))
-    scenario = make_scenario(testbed_settings(**flags))
+    scenario = scenario_of(testbed_settings(**flags))
     keep = keep_of(scenario, state, spending)
     plan = make_plan(scenario, run=NOT_DRAWN, base_port=_ANY_PORT, run_dir=Path(), pace=pace, keep=keep)
     objects = kubernetes_manifests(plan, scenario, cluster)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import click
 
 from agentd.cli.testbed.common_options import HELP, json_option, testbed_argument
+from deploy.local.socket_directory import remove_left_over
 from deploy.testbed import description, registry
 from deploy.testbed.registry import Testbed
 
@@ -22,6 +24,7 @@ def ps(run_dir: str | None, everything: bool, as_json: bool) -> None:
     testbeds = [registry.read(Path(run_dir))] if run_dir is not None else registry.known()
     for testbed in testbeds:
         registry.tidy(testbed)
+    remove_left_over(time.time())
     shown = [testbed for testbed in testbeds if everything or run_dir is not None or testbed.is_running()]
     if as_json:
         click.echo(json.dumps([_listed(testbed) for testbed in shown]))

@@ -10,14 +10,15 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from agentd.cli.options import FROM_ENVIRONMENT, group_options, taken, testbed_options, testbed_settings
+from agentd.cli.configuration.explaining import ExplainingCommand
+from agentd.cli.configuration.forms import LASTING
+from agentd.cli.options import FROM_ENVIRONMENT, group_options, scenario_of, taken, testbed_options, testbed_settings
 from agentd.cli.progress import duration
-from agentd.cli.testbed.chaos import Duration
 from agentd.cli.testbed.common_options import keep_of
 from agentd.errors import AgentdError, SettingsError
 from agentd.interrupts import termination_as_interrupt
 from agentd.runs.directory import finite
-from agentd.runs.scenario import Scenario, make_scenario
+from agentd.runs.scenario import Scenario
 from agentd.runs.summary import banner
 from agentd.settings import Pace, Spending
 from agentd.untrusted import read_json_in
@@ -38,10 +39,16 @@ _FASTEST = 10_000
 """Pulls a second that all agents together will not make: how many rounds a soak asks for."""
 
 
-@click.command(context_settings=FROM_ENVIRONMENT)
+@click.command(cls=ExplainingCommand, context_settings=FROM_ENVIRONMENT)
 @testbed_options
 @group_options(Pace)
-@click.option("--for", "for_s", type=Duration(), default=LASTS_S, help="How long: 90s, 30m, 8h.  [default: 10m]")
+@click.option(
+    "--for",
+    "for_s",
+    type=LASTING,
+    default=LASTS_S,
+    help="How long: 90s, 30m, 8h.  [default: 10m]",
+)
 @click.option(
     "--churn", type=float, default=1.0, show_default=True, help="Percent of the agents that crash in a minute."
 )
@@ -50,7 +57,11 @@ _FASTEST = 10_000
 )
 @click.option("--faults", default=",".join(KINDS), show_default=True, help="What may happen.")
 @click.option(
-    "--stuck-after", type=float, default=STUCK_S, show_default=True, help="Seconds without a pull that are too long."
+    "--stuck-after",
+    type=LASTING,
+    default=STUCK_S,
+    show_default=True,
+    help="Seconds without a pull that are too long.",
 )
 @click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Print nothing but the report, as JSON.")
 @click.pass_context
@@ -72,7 +83,7 @@ def soak(ctx: click.Context, /, *, for_s: float, as_json: bool, run_dir: str | N
     _fill_in(ctx, flags, for_s)
     pace = Pace(**taken(Pace, flags))
     stuck_s = flags.pop("stuck_after")
-    scenario = make_scenario(testbed_settings(**flags))
+    scenario = scenario_of(testbed_settings(**flags))
     prepared = LOCAL.prepare(scenario, Wanted(run_dir=run_dir, pace=pace, keep=keep_of(scenario, True, Spending())))
     place = prepared.directory.path
     if not as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable
@@ -10,11 +11,13 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from agentd.cli.options import FROM_ENVIRONMENT, taken, testbed_options, testbed_settings
+from agentd.cli.configuration.explaining import ExplainingCommand
+from agentd.cli.options import FROM_ENVIRONMENT, scenario_of, taken, testbed_options, testbed_settings
 from agentd.cli.testbed.common_options import keep_of, keep_options, plan_options
 from agentd.errors import SettingsError
+from agentd.interrupts import termination_as_interrupt
+from agentd.quantities import counted
 from agentd.runs.directory import finite
-from agentd.runs.scenario import make_scenario
 from agentd.runs.summary import banner, table
 from agentd.settings import Pace, Spending
 from deploy.testbed import description, registry
@@ -63,7 +66,7 @@ def _up_options(command: F) -> F:
     return command
 
 
-@click.command(context_settings=FROM_ENVIRONMENT)
+@click.command(cls=ExplainingCommand, context_settings=FROM_ENVIRONMENT)
 @testbed_options
 @_up_options
 @plan_options
@@ -95,30 +98,38 @@ def up(
 
     An environment that dies is started again, once. What else died goes on with agentd up --resume DIR.
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
-    if resume is not None:
-        _refuse_beside_resume(ctx)
-        prepared = take_up(resume)
-    else:
-        pace, spending = Pace(**taken(Pace, flags)), Spending(**taken(Spending, flags))
-        scenario = make_scenario(testbed_settings(**flags))
-        keep = keep_of(scenario, state, spending)
-        wanted = Wanted(
-            run_dir=run_dir,
-            pace=pace,
-            keep=keep,
-            transport=transport,
-            base_port=base_port,
-            image=image,
-            subnet=subnet,
-        )
-        prepared = find_runtime(runtime).prepare(scenario, wanted)
+    with termination_as_interrupt():  # from before there are sockets until a supervisor hears signals itself
+        if resume is not None:
+            _refuse_beside_resume(ctx)
+            prepared = take_up(resume)
+        else:
+            pace, spending = Pace(**taken(Pace, flags)), Spending(**taken(Spending, flags))
+            scenario = scenario_of(testbed_settings(**flags))
+            keep = keep_of(scenario, state, spending)
+            wanted = Wanted(
+                run_dir=run_dir,
+                pace=pace,
+                keep=keep,
+                transport=transport,
+                base_port=base_port,
+                image=image,
+                subnet=subnet,
+            )
+            prepared = find_runtime(runtime).prepare(scenario, wanted)
+        with contextlib.ExitStack() as at_last:
+            at_last.callback(prepared.release)
+            code = _carried_out(prepared, detach=detach, as_json=as_json)
+    ctx.exit(code)
+
+
+def _carried_out(prepared: Prepared, *, detach: bool, as_json: bool) -> int:
     if not as_json:
         click.echo(banner(prepared.scenario))
     if detach:
-        ctx.exit(_up_detached(prepared, as_json=as_json))
+        return _up_detached(prepared, as_json=as_json)
     with display(quiet=as_json, terminal=sys.stdout.isatty()) as shown:
         result = carry_out(prepared, shown)
-    ctx.exit(_say_result(prepared, result, as_json=as_json))
+    return _say_result(prepared, result, as_json=as_json)
 
 
 def _refuse_beside_resume(ctx: click.Context) -> None:
@@ -139,7 +150,7 @@ def _say_result(prepared: Prepared, result: Result, *, as_json: bool) -> int:
     for lost in result.ending.lost[:5]:
         click.echo(f"lost: agent {lost.agent}: {lost.why}", err=True)
     if len(result.ending.lost) > 5:
-        click.echo(f"lost: {len(result.ending.lost) - 5} more agents; see {place / LOG}", err=True)
+        click.echo(f"lost: {counted(len(result.ending.lost) - 5, 'more agent')}; see {place / LOG}", err=True)
     if result.ending.failure:
         click.echo(f"error: {result.ending.failure}", err=True)
     elif result.ending.stopped_by is not None:
@@ -155,9 +166,9 @@ def _up_detached(prepared: Prepared, *, as_json: bool) -> int:
         about = {"environment": prepared.plan.environment, "failure": news["failure"]}
         click.echo(json.dumps({**description.describe(testbed), **about, "supervisor": testbed.supervisor.pid}))
     elif not news["failure"]:
-        click.echo(
-            f"{testbed.agents} agents are running in {place}\nsee: agentd status, agentd logs; end it: agentd down"
-        )
+        run = "is running" if testbed.agents == 1 else "are running"
+        click.echo(f"{counted(testbed.agents, 'agent')} {run} in {place}")
+        click.echo("see: agentd status, agentd logs; end it: agentd down")
     if news["failure"]:
         click.echo(f"error: {news['failure']}", err=True)
     return int(news["exit_code"])

@@ -58,7 +58,10 @@ class Kind(ABC):
         """Refuse an own body that holds a plain number where only a noised one may leave."""
         for place in self.noised_places:
             if set(map(type, body[place :: len(self.fields)])) != {Noised}:
-                raise TypeError(f"{self.fields[place].name} of a {self.name} body was never released")
+                raise TypeError(
+                    f"{self.fields[place].name} of a {self.name} body was never released: only `release_of` makes such "
+                    "a number, and `computed` another one of released numbers alone"
+                )
 
     @abstractmethod
     def plausible(self, batch: Batch, terms: Terms) -> Mask:

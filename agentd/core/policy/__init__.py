@@ -73,6 +73,12 @@ class Algorithm:
         """Whether what it claims of its transcript was proven here; what a plug-in claims was not."""
         return self.name in _PROVEN
 
+    @property
+    def restorable(self) -> bool:
+        """Whether its state can be kept, as far as can be told without making one: a function may make anything."""
+        needed = ("snapshot", "restore", "discard")
+        return not isinstance(self.make, type) or all(hasattr(self.make, name) for name in needed)
+
 
 _PROVEN = frozenset({"sealed"})
 """Algorithms of which `tests/properties/test_sealed_transcript.py` shows by coupling what they claim."""

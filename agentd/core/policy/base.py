@@ -11,6 +11,7 @@ from agentd.core.grid import UNIT
 from agentd.core.message import Columns, Held, News
 from agentd.core.privacy.ledger import Ledger, Release
 from agentd.core.privacy.release import DrawnNoise, Noised
+from agentd.core.terms import Terms
 
 
 class Released(NamedTuple):
@@ -73,6 +74,15 @@ class Policy(Protocol):
         ...
 
 
+@runtime_checkable
+class Agreeing(Protocol):
+    """A policy that goes by what its run is agreed on; all of that is public."""
+
+    def agree(self, terms: Terms, lifetime: int) -> None:
+        """Take note of the terms, once and before anything else; `lifetime` is how far its own messages travel."""
+        ...
+
+
 def intend(policy: Policy, trial: int, arm: int) -> Intent:
     """The pull of an arm, with what it will release; asked once per pull, for the ledger counts what it refuses."""
     release = policy.due(trial, arm)
@@ -126,6 +136,15 @@ class Restorable(Protocol):
 
         What may have been released must never be released again; what it may have cost is returned, to be charged.
         """
+        ...
+
+
+@runtime_checkable
+class Farsighted(Protocol):
+    """A policy that can choose again before the rewards of its last pulls are in."""
+
+    def intended(self, intent: Intent) -> None:
+        """Count a pull that will be observed later, in the order of these calls."""
         ...
 
 

@@ -7,11 +7,13 @@ each other.
 
 from __future__ import annotations
 
+from agentd.core.bodies import TOTALS
 from agentd.core.grid import UNIT
-from agentd.core.policy.coins import Coins
+from agentd.core.policy.coins import Coins, held_since
 from agentd.core.policy.coop_ucb import CoopUcb
 from agentd.core.policy.knobs import PolicySettings
 from agentd.core.policy.sealed import thompson
+from agentd.core.terms import Terms
 
 
 class CoopThompson(CoopUcb):
@@ -21,11 +23,17 @@ class CoopThompson(CoopUcb):
         super().__init__(settings)
         self._order = [(own + step) % settings.arms for step in range(settings.arms)]
         self._coins = coins
+        self._group = 1
+
+    def agree(self, terms: Terms, lifetime: int) -> None:
+        """Take note of how many there are, where the terms say so; an agent that hears nobody is alone."""
+        self._group = terms.tellers(TOTALS.tag) if lifetime else 1
 
     def choose(self, trial: int) -> int:
         """An arm that nobody has told of, each agent beginning elsewhere; then what the group's data speaks for."""
         sums, counts = self.known()
         if not all(counts):
             return next(arm for arm in self._order if not counts[arm])
-        indices = thompson(sums, [count * UNIT for count in counts], self._coins.gauss(trial, len(sums)))
+        coins = self._coins.gauss(held_since(trial, self._group), len(sums))
+        indices = thompson(sums, [count * UNIT for count in counts], coins)
         return indices.index(max(indices))

@@ -153,6 +153,15 @@ class PolicyKnobs:
         testbed_help="Rounds without a message after which sealed repeats one, so that a lost one is made good.",
         read_by=("sealed",),
     )
+    half_life: int | None = knob(
+        None,
+        **within(1, MAX_TRIAL, "rounds"),
+        metavar="ROUNDS",
+        help="sealed: what was released counts half after so many rounds, for arms that change.  [default: for ever]",
+        testbed_help="sealed: rounds after which what was released counts half, for arms that change; runs on the core "
+        "agents.  [default: it counts for ever]",
+        read_by=("sealed",),
+    )
     contamination: float = knob(
         1e-3,
         fits=lambda value: 0.0 <= value <= 1.0,

@@ -7,14 +7,18 @@ record (arm, N, B, A, S). Receivers keep the record with the largest N per origi
 do not matter, and count of its sum what its samples can have been paid and one deviation beyond. Arms are chosen from
 records alone, the agent's own among them. Records are repeated now and then, and all of them at once when somebody is
 back that has missed them (see `returns`); an agent that was restarted pulls its usual arm until it has heard of all.
+With a half-life it goes by what is left of records (see `fading`): still nothing but released values and trial numbers.
 
 Why it is private. Fix everything but one reward of one agent, and let an observer see all that the agent ever emits
 (records, when they came, every arm it pulled) while all other agents may be in league and send what they like.
 
-1. Write the probability of a transcript as a product over rounds, each factor conditioned on the transcript so far.
+1. Fix the decision coins, whatever they are: they are independent of rewards and noise, so what holds for any of them
+   holds without knowing them. Write the probability of a transcript as a product over rounds, each factor conditioned
+   on the transcript so far.
 2. Which arm is pulled, which batch a reward goes into and when a batch closes are functions of released values, of
-   messages received, of public ids and counts and of coins independent of rewards. Given the transcript so far, these
-   factors are equal for both inputs; and the transcript itself tells which batch holds the changed reward.
+   messages received, of public ids and counts (how many take part, by the run's terms, is one of them) and of the
+   coins. Given the transcript so far, these factors are equal for both inputs; and the transcript itself tells which
+   batch holds the changed reward.
 3. Batches are disjoint and each is released once (parallel composition): exactly one factor changes, the noise of that
    one batch. A reward moves its sum by at most one unit (sensitivity 1), so by the Laplace mechanism the factor changes
    by at most e^ε. If the batch never closes, nothing changes at all. Forwarding, pooling and weighting are
@@ -36,13 +40,15 @@ from agentd.core.bodies import SEALED, Kind
 from agentd.core.grid import UNIT
 from agentd.core.message import Columns, Held, News
 from agentd.core.policy.base import Intent, Released, Snapshot
-from agentd.core.policy.coins import Coins
+from agentd.core.policy.coins import Coins, held_since
+from agentd.core.policy.fading import OWN, Fading
 from agentd.core.policy.knobs import PolicySettings
-from agentd.core.policy.records import NOTHING, Record, RecordPool
+from agentd.core.policy.records import NOTHING, Record, RecordPool, counted_sum
 from agentd.core.policy.returns import Returns
 from agentd.core.privacy.ledger import Ledger, Release
 from agentd.core.privacy.release import DrawnNoise, restored
 from agentd.core.privacy.sealing import OpenBatch, Weighting, restored_batch, saved_batches
+from agentd.core.terms import Terms
 
 VARIANCE = UNIT / 4.0
 """c/4 for c = 1: variance of one effective sample, on the grid. c = ½ is better on average for short runs, but now and
@@ -62,9 +68,15 @@ class Sealed:
         self._weighting = Weighting.of(settings.epsilon)
         self._coins = coins
         self._open = [OpenBatch() for _ in range(arms)]
+        self._ahead = [0] * arms  # pulls under way that the batch open then will hold, where rewards come late
+        self._closing = [0] * arms  # batches that pulls under way will close
         self._own = [NOTHING] * arms
         self._pool = RecordPool(arms)
+        self._fading = Fading(arms, settings.half_life) if settings.half_life is not None else None
+        self._decided_at = 0
         self._heard = 1
+        self._group: int | None = None  # how many take part, where the terms say so
+        self._all_heard_after = 0
         self._arm: int | None = None
         self._body: list[int] | None = None
         self._told_at: int | None = None
@@ -76,24 +88,50 @@ class Sealed:
         self._usual_until = 0
         self.ledger = Ledger(disjoint=True, budget=settings.epsilon_budget)
 
+    def agree(self, terms: Terms, lifetime: int) -> None:
+        """Take note of how many there are, and of how many rounds it takes until those within reach were heard."""
+        self._group = terms.tellers(SEALED.tag) or None
+        self._all_heard_after = lifetime
+
     def choose(self, trial: int) -> int:
-        """The arm that the records speak for; without news since the last choice, the same again."""
+        """The arm that the records speak for; the same again unless there are news, or what was known has faded."""
+        if self._fading is not None:
+            self._fading.pass_to(trial)
+            if trial - self._decided_at >= self._fading.look_every:
+                self._arm = None
         if self._arm is None or trial == self._usual_until:
-            self._arm = self._decide(trial)
+            self._arm, self._decided_at = self._decide(trial), trial
         return self._arm
 
     def due(self, trial: int, arm: int) -> Release | None:
         """The arm's batch is closed if the group, everybody closing it like this, would double its knowledge."""
-        heard, pulls = self._pool.origins + 1, self._open[arm].pulls + 1
-        group = expected_group(heard, heard - self._heard)
-        known = self._own[arm].samples + self._pool.samples[arm]
+        before = 0 if self._closing[arm] else self._open[arm].pulls
+        group, pulls = self._expected(trial), before + self._ahead[arm] + 1
+        known = self._known_samples()[arm]
         if group * self._weighting.samples(pulls) < max(least_samples(len(self._open), group), known):
             return None
         return Release(arm, trial, pulls, self._weighting.scale)
 
+    def intended(self, intent: Intent) -> None:
+        """Let a pull whose reward comes late be in its batch already, as far as closing goes by counts."""
+        if intent.noise is not None or intent.refused:
+            self._closing[intent.arm] += 1
+            self._ahead[intent.arm] = 0
+        else:
+            self._ahead[intent.arm] += 1
+
+    def _arrived(self, intent: Intent) -> None:
+        """A pull is under way no more; those before a closing one are counted no more already."""
+        arm = intent.arm
+        if intent.noise is not None or intent.refused:
+            self._closing[arm] = max(0, self._closing[arm] - 1)
+        elif not self._closing[arm]:
+            self._ahead[arm] = max(0, self._ahead[arm] - 1)
+
     def observe(self, intent: Intent, reward: int, told: int) -> Released | None:  # noqa: ARG002
         """Add the reward to the arm's open batch; close it if that is due, throw it away if the budget refuses that."""
         self._trial = intent.trial
+        self._arrived(intent)
         self._open[intent.arm].add(told)
         self._heard = self._pool.origins + 1  # as when the arm was chosen: nobody hears anything in between
         released, self._body = None, None
@@ -120,13 +158,24 @@ class Sealed:
             return
         if self._pool.replace(news.batch, news.rows):
             self._arm = None
+            if self._fading is not None:
+                for row, (arm, *_) in zip(news.rows.tolist(), news.batch.body.tolist(), strict=True):
+                    pulls, _, samples, total = self._pool.held[row, arm].tolist()
+                    self._fading.tell(row + 1, arm, pulls, samples, counted_sum(samples, total))
         if self._returns.noticed(news.batch, news.rows, self._trial):
             self._tell_all_again()
 
     def forget(self, rows: Columns, held: Held) -> None:  # noqa: ARG002
         """Drop what is held of the origins."""
         self._pool.forget(rows)
+        if self._fading is not None:
+            self._fading.renew(rows + 1)
         self._arm = None
+
+    def released_means(self) -> list[float | None]:
+        """S/A per arm, of all that was released, as it counts today; None: nobody has told of the arm."""
+        known = zip(self._known_sums(), self._known_samples(), strict=True)
+        return [total / samples if samples else None for total, samples in known]
 
     def snapshot(self) -> Snapshot:
         """What was released, and the open batches."""
@@ -151,6 +200,8 @@ class Sealed:
             restored_batch(pulls, total)
             for pulls, total in zip(snapshot["open_pulls"], snapshot["open_sums"], strict=True)
         ]
+        for arm in range(arms):
+            self._date_own(arm)
         self._is_back = True
         self._tell_all_again()  # others may be back, too
         if self._untold:
@@ -167,13 +218,38 @@ class Sealed:
             self._open[each] = OpenBatch()
         return possible
 
+    def _expected(self, trial: int) -> int:
+        """How many origins there will be, itself included."""
+        heard = self._pool.origins + 1
+        if self._group is None:
+            return expected_group(heard, heard - self._heard)
+        return self._group if trial <= self._all_heard_after else heard
+
     def _close(self, drawn: DrawnNoise) -> tuple[Released, list[int]]:
         """Release the arm's batch; what the arm's record says now is told."""
         release, arm = drawn.release, drawn.release.arm
         sealed = self._open[arm].seal(self.ledger, drawn)
         self._own[arm] = self._own[arm].after(sealed, self._weighting)
+        self._date_own(arm)
         self._arm = None
         return Released(release, sealed.noised), [arm, *self._own[arm]]
+
+    def _date_own(self, arm: int) -> None:
+        """Let what was released of an arm fade from now on, where anything fades."""
+        own = self._own[arm]
+        if self._fading is not None:
+            self._fading.tell(OWN, arm, own.pulls, own.samples, own.total)
+
+    def _known_samples(self) -> list[int]:
+        """What all have released, per arm, as far as it counts today."""
+        if self._fading is not None:
+            return self._fading.samples
+        return [own.samples + others for own, others in zip(self._own, self._pool.samples, strict=True)]
+
+    def _known_sums(self) -> list[int]:
+        if self._fading is not None:
+            return self._fading.sums
+        return [own.total + others for own, others in zip(self._own, self._pool.sums, strict=True)]
 
     def _tell_all_again(self) -> None:
         self._untold = sum(record.pulls > 0 for record in self._own)
@@ -189,12 +265,12 @@ class Sealed:
         return [0, *NOTHING]
 
     def _decide(self, trial: int) -> int:
-        samples = [own.samples + others for own, others in zip(self._own, self._pool.samples, strict=True)]
+        samples = self._known_samples()
         if not all(samples):
             return self._pull_blindly(trial, samples)
-        sums = [own.total + others for own, others in zip(self._own, self._pool.sums, strict=True)]
+        sums = self._known_sums()
         if self._thompson:
-            indices = thompson(sums, samples, self._coins.gauss(trial, len(sums)))
+            indices = thompson(sums, samples, self._coins.gauss(held_since(trial, self._expected(trial)), len(sums)))
         else:
             indices = upper_bounds(sums, samples)
         return indices.index(max(indices))
@@ -210,7 +286,7 @@ class Sealed:
 
 
 def expected_group(heard: int, newcomers: int) -> int:
-    """How many origins there will be, itself included: a group that is still growing grows by as much again.
+    """How many origins there will be, where nobody has said how many: a group that grows will grow by as much again.
 
     Agents pull from the first round on, while hellos are on their way. Where noise is small the first batches could
     close before everybody was heard, and whoever waits pulls blindly meanwhile: measured with 200 agents at ε = 3, this

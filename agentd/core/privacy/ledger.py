@@ -71,6 +71,8 @@ class _Account:
     """Σ ε·(e^ε − 1)/(e^ε + 1), the mean privacy loss of the worst mechanism."""
     largest: int = 0
     """max ε."""
+    least_scale: int = 0
+    """Of the release that costs max ε, which it tells exactly; 0: there is none."""
 
     def pure(self) -> float:
         return _upper(self.linear)
@@ -122,6 +124,7 @@ class Ledger:
             each.square += square
             each.drift += drift
             each.largest = max(each.largest, linear)
+            each.least_scale = min(each.least_scale or release.scale, release.scale)
 
     def _has_room(self, release: Release) -> bool:
         if self._budget is None:
@@ -157,6 +160,13 @@ class Ledger:
         if delta is None:
             return max(map(self.pure_epsilon, self._arms), default=0.0)
         return max((self.advanced_epsilon(delta, arm) for arm in self._arms), default=0.0)
+
+    def cost_of_rewards(self, rewards: int = 1) -> Fraction:
+        """Return what so many changed rewards cost together, and nothing lost on the way where batches are disjoint."""
+        if not self.disjoint:
+            return rewards * Fraction(self.epsilon_one_reward())
+        scale = self._total.least_scale
+        return rewards * cost(scale) if scale else Fraction(0)
 
     def epsilon_all_arms(self, delta: float | None = None) -> float:
         """Return the promise for a change on every arm, pure or at δ."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from agentd.core.privacy.ledger import Ledger, Release
 
@@ -45,7 +46,13 @@ class Schedule:
 
     def at(self, delta: float) -> float:
         """The ε that holds but for probability δ, by advanced composition."""
-        return self.ledger().epsilon_one_reward(delta)
+        return _at(self, delta)
+
+
+@lru_cache(maxsize=64)
+def _at(schedule: Schedule, delta: float) -> float:
+    """Worked out once: all agents of a run ask for the same, and it takes as long as the run has rounds."""
+    return schedule.ledger().epsilon_one_reward(delta)
 
 
 def scheduled(

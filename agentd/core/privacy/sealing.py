@@ -25,6 +25,7 @@ from agentd.core.grid import UNIT
 from agentd.core.privacy.ledger import Ledger
 from agentd.core.privacy.release import DrawnNoise, Noised, release_of
 from agentd.core.privacy.series import require_epsilon
+from agentd.core.upwards import at_least
 
 
 class OpenBatch:
@@ -108,6 +109,11 @@ def share_of(epsilon: float, rewards: int) -> float:
     while rewards > 1 and rewards * Fraction(UNIT, math.ceil(UNIT / Fraction(share))) > Fraction(epsilon):
         share = math.nextafter(share, 0.0)
     return share
+
+
+def cost_of_rewards(epsilon: float, rewards: int) -> float:
+    """What so many rewards cost together that are each noised for ε and released once; rounded up, but only once."""
+    return at_least(rewards * UNIT, Weighting.of(epsilon).scale)
 
 
 def nearest(numerator: int, denominator: int) -> int:

@@ -26,6 +26,9 @@ MOST_SHUN_S = 600.0
 DEAF_AFTER_S = 10.0
 """How long a neighbour may say nothing, where nobody waits for it, before it is connected to anew."""
 
+GONE_PAUSES = 3.0
+"""So many of its usual pauses long a neighbour may be silent there before it counts as gone."""
+
 
 class Contacts(Generic[Frame]):
     """The subscriptions of the neighbours, and the connections to them."""
@@ -86,19 +89,31 @@ class Contacts(Generic[Frame]):
         neighbour.shunned = min(neighbour.shunned + 1, 16)
         return [Order(Do.SHUN, neighbour.id)]
 
-    def listened(self, neighbour: Neighbour[Frame], *, heard: bool, now_s: float) -> list[Order]:
+    def listened(self, neighbour: Neighbour[Frame], *, heard: bool, now_s: float, usual_s: float = 0.0) -> list[Order]:
         """For agents on their own clock, which wait for nobody: whether something came from a neighbour just now.
 
-        Who is silent for long is connected to anew: it may be slow, or the connection may be dead.
+        Who is silent for long is connected to anew: it may be slow, or the connection may be dead. People are told once
+        that it is gone, if it is silent for longer than it ever was, or than we are ourselves (`usual_s`), and once
+        that it is back.
         """
+        if neighbour.standing is Standing.LEFT:
+            return []
         if heard:
+            return self._hears_again(neighbour, now_s)
+        orders = []
+        gone_s = max(DEAF_AFTER_S, GONE_PAUSES * max(usual_s, neighbour.pause_s))
+        if not neighbour.is_missed and now_s > neighbour.heard_s + gone_s:
+            neighbour.standing, neighbour.is_missed = Standing.DOWN, True
+            orders.append(Order(Do.GIVE_UP, neighbour.id))
+        if now_s > max(neighbour.quiet_since_s + DEAF_AFTER_S, neighbour.shunned_until_s):
             neighbour.quiet_since_s = now_s
-            if neighbour.standing is not Standing.LEFT:
-                neighbour.standing = Standing.LIVE
-        elif (
-            now_s > max(neighbour.quiet_since_s + DEAF_AFTER_S, neighbour.shunned_until_s)
-            and neighbour.standing is not Standing.LEFT
-        ):
-            neighbour.quiet_since_s = now_s
-            return [Order(Do.RECONNECT, neighbour.id)]
-        return []
+            orders.append(Order(Do.RECONNECT, neighbour.id))
+        return orders
+
+    def _hears_again(self, neighbour: Neighbour[Frame], now_s: float) -> list[Order]:
+        back = neighbour.is_missed
+        if not back:  # of the first time it is not known for how long it had been there
+            neighbour.pause_s = max(neighbour.pause_s, now_s - neighbour.heard_s) if neighbour.pause_s >= 0.0 else 0.0
+        neighbour.quiet_since_s = neighbour.heard_s = now_s
+        neighbour.standing, neighbour.is_missed = Standing.LIVE, False
+        return [Order(Do.WELCOME, neighbour.id)] if back else []

@@ -6,7 +6,7 @@ counts is how much later than the others a neighbour comes, over many rounds.
 **Late** is a neighbour from when half of those waited for were there, or from the start of the wait where it is the
 only one. To be late by one *natural round* is nothing: that is how long our own work and the wait for that half take,
 which one neighbour cannot stretch. What is beyond is taken from its budget, which is full at one and a half times the
-time that a round may take. A round in which nothing is taken gives a quarter of a natural round back. When it is used
+time that a round may take. A round in which nothing is taken gives a fifth of a natural round back. When it is used
 up, rounds go on without the neighbour at once. So one neighbour makes rounds take twice as long, in the long run, and
 no longer.
 
@@ -25,7 +25,7 @@ from collections.abc import Iterable
 
 BUDGET_TIMEOUTS = 1.5
 """A full budget, in round timeouts: as much as one who is held up may take once."""
-REFILL = 0.25
+REFILL = 0.2
 """What a timely round gives back, in natural rounds."""
 FIRST_LOOKS = 16
 LOOK_EVERY = 64

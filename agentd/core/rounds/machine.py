@@ -446,6 +446,6 @@ class Rounds(Generic[Frame]):
         self._done_s = now_s
         return frames
 
-    def listened(self, neighbour: Neighbour[Frame], *, heard: bool, now_s: float) -> None:
+    def listened(self, neighbour: Neighbour[Frame], *, heard: bool, now_s: float, usual_s: float = 0.0) -> None:
         """For agents on their own clock, which wait for nobody: whether something came from a neighbour just now."""
-        self.orders += self._contacts.listened(neighbour, heard=heard, now_s=now_s)
+        self.orders += self._contacts.listened(neighbour, heard=heard, now_s=now_s, usual_s=usual_s)

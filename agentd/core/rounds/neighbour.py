@@ -71,8 +71,9 @@ class Neighbour(Generic[Frame]):
     """What is known of one neighbour."""
 
     __slots__ = (
-        *("greet_at_s", "heard_turn", "held", "id", "incarnation", "is_missed", "quiet_since_s", "reconnected_s"),
-        *("round", "said", "sequence", "shunned", "shunned_until_s", "standing", "timely", "timely_turn"),
+        *("greet_at_s", "heard_s", "heard_turn", "held", "id", "incarnation", "is_missed", "pause_s"),
+        *("quiet_since_s", "reconnected_s", "round", "said", "sequence", "shunned", "shunned_until_s"),
+        *("standing", "timely", "timely_turn"),
     )
 
     def __init__(self, number: int, now_s: float) -> None:
@@ -86,6 +87,8 @@ class Neighbour(Generic[Frame]):
         """A frame of a round that we have not reached yet."""
         self.quiet_since_s = now_s
         """When it was last heard, or connected to; only those who wait for nobody ask."""
+        self.heard_s, self.pause_s = now_s, -1.0
+        """When it was last heard, and its longest pause so far (negative: it never was); only they ask."""
         self.heard_turn = 0
         self.said = 0
         """In which turn of ours a frame came last that was not just the next one, and the newest round in that turn."""

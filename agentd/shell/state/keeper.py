@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from agentd.core.agent import Agent, Turn
@@ -25,6 +27,10 @@ class StateKeeper:
         self._journal = journal
         self._log = log
         self._said = False
+        self.on_choice: Callable[[int, int], None] | None = None
+        """Who wants to know the trial and the arm of every pull that is about to be made."""
+        self.journal_s, self.commits = 0.0, 0
+        """What writing rounds to disk has taken in all, and how many."""
 
     @classmethod
     def open(cls, settings: AgentSettings, log: Log) -> StateKeeper:
@@ -55,12 +61,25 @@ class StateKeeper:
         """
         if self._journal is None:
             return
-        assert isinstance(agent.policy, Restorable)  # noqa: S101 - the settings have seen to it
+        if not isinstance(agent.policy, Restorable):  # made by a function, which the settings could not look into
+            raise StateUnusable(
+                f"{self._settings.algorithm} has no snapshot, restore and discard, so that nothing of it survives a "
+                "restart; leave --state out, or start the testbed with --no-state"
+            )
         epsilon = self._settings.reward_epsilon if epsilon is None else epsilon
         about = {"run": welcome.run.hex(), "arms": welcome.arms, "epsilon": epsilon}
         once = {"rounds": rounds, "rewards_per_person": self._settings.rewards_per_person}
         self._journal.join(agent.turn, **about, incarnation=agent.incarnation, once=once)
-        if (saved := self._journal.saved) is not None and saved.in_doubt(agent.trial):
+        if (saved := self._journal.saved) is None or agent.trial == saved.trial:
+            return
+        if self._settings.has_own_arms:
+            self._log.info(
+                "nobody counts pulls of own arms: what was not released is given up, what may have been is charged",
+                trial=agent.trial,
+                charged=len(agent.turn.possible),
+                incarnation=agent.incarnation,
+            )
+        else:
             self._log.warning(
                 "the state lacks the last pull: a crash, or a copy from before it; the trial is given up, what it may "
                 "have released is charged and never sent",
@@ -75,12 +94,17 @@ class StateKeeper:
         intent = agent.decide()
         if self._journal is not None:
             self._journal.intend(intent.trial, intent.arm)
+        if self.on_choice is not None:
+            self.on_choice(intent.trial, intent.arm)
         return intent
 
     def commit(self, turn: Turn) -> None:
         """Write down what is about to leave; stop here if the budget is spent and the operator wants that."""
         if self._journal is not None:
+            began_s = time.perf_counter()
             self._journal.commit(turn)
+            self.journal_s += time.perf_counter() - began_s
+            self.commits += 1
         else:
             turn.committed()
         if turn.ledger is not None and turn.ledger.refused and not self._said:

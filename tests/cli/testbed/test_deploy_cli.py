@@ -85,7 +85,7 @@ def test_down_ends_exactly_the_processes_that_were_written_down(
     (orphaned.run_dir / "control.sock").touch()
     (stopped,) = output("down")
     assert stopped["killed"] == ["agent-0"]
-    assert "its supervisor was gone; ended 1 processes" in stopped["did"]
+    assert "its supervisor was gone; ended 1 process" in stopped["did"]
     assert sleeper.wait() == -signal.SIGTERM
     assert ProcessMark.own().is_running(), "whoever got an old number is left alone"
     assert read(orphaned.run_dir).state is State.ENDED
@@ -120,7 +120,7 @@ def test_a_supervisor_that_does_not_obey_is_killed_with_all_it_left(
         stubborn.stdout.readline()
         supervisor = ProcessMark.of(stubborn.pid)
         testbed = written(tmp_path / "run", supervisor=supervisor, children={"agent-0": mark_of(sleeper)})
-        assert "ended 1 processes" in run("down", str(testbed.run_dir)).output
+        assert "ended 1 process" in run("down", str(testbed.run_dir)).output
         assert stubborn.wait() == -signal.SIGKILL
     assert sleeper.wait() == -signal.SIGTERM
 
@@ -197,9 +197,11 @@ def test_logs_show_what_was_logged(tmp_path: Path) -> None:
     testbed = written(tmp_path / "run", state=State.ENDED)
     line = json.dumps({"timestamp": "2026-11-16T10:00:00.5Z", "agent": 1, "level": "info", "event": "ready"})
     (testbed.run_dir / "logs/agent-1.jsonl").write_text(line + "\n", encoding="utf-8")
-    assert run("logs").output == "10:00:00.5   agent 1      info    ready\n"
-    assert run("logs", "1", "--json").output == line + "\n"
-    assert run("logs", "0").output == ""
+    assert run("logs").stdout == "10:00:00.5   agent 1      info    ready\n"
+    assert run("logs", "1", "--json").stdout == line + "\n"
+    assert run("logs", "0").stdout == ""
+    assert run("logs").stderr == f"of {testbed.run_dir}\n", "nobody named it"
+    assert run("logs", "--run-dir", str(testbed.run_dir)).stderr == ""
     assert run("logs", "--follow", "-n", "1").output == run("logs").output, "an ended testbed logs no more"
     assert isinstance(run("logs", "7").exception, SettingsError)
 
@@ -209,8 +211,8 @@ def test_logs_show_what_was_logged(tmp_path: Path) -> None:
     [
         (["--agents", "0"], "--agents must be in"),
         (["--round-timeout", "0"], "--round-timeout must be a positive number"),
-        (["--ready-timeout", "-1"], "--ready-timeout must be a positive number"),
-        (["--clock", "free", "--interval", "nan"], "--interval must be a positive number"),
+        (["--ready-timeout", "-1"], "--ready-timeout must be a number of seconds, or 0 to wait for ever"),
+        (["--clock", "free", "--interval", "0ms"], "--interval must be a positive number"),
         (["--base-port", "65530"], "--base-port must leave room"),
     ],
 )

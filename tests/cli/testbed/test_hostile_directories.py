@@ -243,7 +243,7 @@ def status(**changes: Any) -> dict[str, Any]:
     "content",
     [
         {**status(), "rounds": "many"}, {**status(), "agents": 7}, {**status(), "pulls": 10**400}, status(trial=1.5),
-        status(blamed={"slow": "x"}), status(trial=True), {**status(), "group_regret": None}, [], None, "x",
+        status(blamed={"slow": "x"}), status(trial=True), {**status(), "group_regret": "much"}, [], None, "x",
     ],
     ids=lambda content: repr(content)[:40],
 )  # fmt: skip

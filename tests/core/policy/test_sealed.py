@@ -8,9 +8,10 @@ from agentd.core.bodies import SAMPLE, SEALED
 from agentd.core.grid import UNIT
 from agentd.core.message import Batch, Message, batch_of
 from agentd.core.policy import PolicySettings
-from agentd.core.policy.coins import KeyedCoins
+from agentd.core.policy.coins import KeyedCoins, held_since
 from agentd.core.policy.sealed import Sealed, thompson, upper_bounds
 from agentd.core.privacy.sealing import Weighting
+from agentd.core.terms import PolicyTerms, Terms
 from agentd.simulation.network import InMemoryNetwork
 
 NOISE = 5
@@ -88,6 +89,36 @@ def test_while_hellos_still_come_in_as_many_again_are_expected() -> None:
     hear(growing, *[(0, 0, 0, 0, 0)] * 20)
     assert first_batch(growing) == 1  # counted from here
     assert first_batch(settled) == 2
+
+
+def agreed(agents: int, strangers: int = 0) -> Terms:
+    """Terms with so many agents of sealed, and some whose bodies sealed does not read."""
+    them = PolicyTerms("sealed", SEALED.tag, 3.0, None, ((0, agents - 1),))
+    others = PolicyTerms("byzantine-ucb", SAMPLE.tag, None, None, ((agents, agents + strangers - 1),))
+    return Terms(5, 4, policies=(them, others) if strangers else (them,))
+
+
+def test_who_knows_from_the_terms_how_many_there_are_waits_for_no_hello() -> None:
+    """At ε = 3 with 80 agents one pull each is worth 80/(1 + 8/9) ≥ 8·5 samples; for all that it knows it is alone."""
+    told, untold = sealed(5, epsilon=3.0), sealed(5, epsilon=3.0)
+    told.agree(agreed(80, strangers=400), 4)
+    untold.agree(Terms(5, 4), 4)  # an open run
+    assert first_batch(told) == 1
+    assert first_batch(untold) > 4
+
+
+def test_only_those_count_whose_bodies_it_reads() -> None:
+    policy = sealed(5, epsilon=3.0)
+    policy.agree(agreed(20, strangers=400), 4)
+    assert first_batch(policy) == 3  # 20·9/(3 + 8/9) ≥ 8·5
+
+
+def test_after_as_many_rounds_as_a_message_lives_those_count_that_were_heard() -> None:
+    """Whoever of the terms is not there, or out of reach, was not heard by then."""
+    policy = sealed(5, epsilon=3.0)
+    policy.agree(agreed(80), 4)
+    said = [pull(policy, trial)[1] for trial in range(1, 9)]
+    assert [body is not None and body[1] > 0 for body in said] == [True] * 4 + [False] * 4
 
 
 def test_the_first_word_is_a_hello_and_then_there_is_silence_until_a_batch_closes() -> None:
@@ -220,6 +251,27 @@ def test_coins_depend_on_seed_agent_and_trial_alone() -> None:
     coins.gauss(6, 9)
     assert coins.gauss(5, 4) == first == KeyedCoins(7, 3).gauss(5, 4)
     assert len({tuple(KeyedCoins(s, a).gauss(t, 2)) for s in (1, 2) for a in (1, 2) for t in (1, 2)}) == 8
+
+
+def test_a_group_holds_its_coins_ever_longer_and_a_few_agents_do_not() -> None:
+    assert [held_since(trial, 7) for trial in (1, 2, 7, 100)] == [1, 2, 7, 100]
+    tossed = sorted({held_since(trial, 20) for trial in range(1, 1001)})
+    assert tossed == [1, 20, 25, 31, 38, 47, 58, 72, 90, 112, 140, 175, 218, 272, 340, 425, 531, 663, 828]
+    assert sorted({held_since(trial, 8) for trial in range(1, 20)}) == [1, 8, 10, 12, 15, 18]
+    assert all(held_since(trial, 20) <= trial for trial in range(1, 1001))
+
+
+def test_with_news_the_coins_are_those_that_are_held() -> None:
+    coins = NoCoins()
+    policy = Sealed(PolicySettings(arms=2), 0, coins)
+    policy.agree(agreed(80), 4)
+    hear(policy, (0, 100, 1, 90 * UNIT, 10 * UNIT), (1, 100, 1, 90 * UNIT, 80 * UNIT))
+    greet(policy, 19)
+    pull(policy, 3)
+    for trial in (6, 30, 41, 90):
+        hear(policy, (0, 200 + trial, 2, (180 + trial) * UNIT, 90 * UNIT))
+        pull(policy, trial)
+    assert coins.asked == [1, 1, 25, 38, 90]
 
 
 def test_nothing_is_flushed_at_the_end() -> None:

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentd.cli import cli
-from agentd.cli.testbed.chaos import Duration
+from agentd.cli.configuration.forms import LASTING
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
 from agentd.runs import fault_log
 from agentd.runs.status import AgentStatus, Status
@@ -220,5 +220,5 @@ def test_the_round_of_a_fault_is_where_most_agents_are() -> None:
 
 @given(st.integers(1, 10_000), st.sampled_from(["ms", "s", "m", ""]))
 def test_times_are_read_as_seconds(number: int, unit: str) -> None:
-    seconds = Duration().convert(f"{number}{unit}", None, None)
+    seconds = LASTING.convert(f"{number}{unit}", None, None)
     assert seconds == pytest.approx(number * {"ms": 0.001, "s": 1, "m": 60, "": 1}[unit])

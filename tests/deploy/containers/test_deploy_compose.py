@@ -248,6 +248,7 @@ def test_the_environment_deals_the_same_arms_through_its_command_line(reward: st
     words = environment_arguments(part, admit=["10.0.0.0/8"], listen="tcp://0.0.0.0:7000", run_dir="/nowhere", seed=3)
     flags = env.make_context("env", words[1:]).params
     assert (flags.pop("insecure"), flags.pop("as_json")) == (True, False)
+    assert [flags.pop(name) for name in ("command", "endpoint", "function")] == [None] * 3
     settings = environment_settings(**flags)
     assert settings.arms == Arms.from_json(part.arms)
     assert (settings.seed, settings.agents, settings.rounds) == (3, 3, 20)

@@ -177,9 +177,9 @@ def test_an_older_wheel_of_ours_is_gone_before_pip_looks_at_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pip took it for the new one, which has the same name, and missed a dependency that was new."""
-    (tmp_path / "agentd-0.1.0-py3-none-any.whl").touch()
+    (tmp_path / "agentd_bandits-0.1.0-py3-none-any.whl").touch()
     (tmp_path / "click-8.1.0-py3-none-any.whl").touch()
     seen: list[list[str]] = []
     monkeypatch.setattr(wheelhouse, "_pip", lambda _: seen.append(sorted(p.name for p in tmp_path.iterdir())) or "")
-    wheelhouse._keep(["agentd-0.1.0-py3-none-any.whl", "pip"], tmp_path, BOOKWORM, fresh=False)
+    wheelhouse._keep(["agentd_bandits-0.1.0-py3-none-any.whl", "pip"], tmp_path, BOOKWORM, fresh=False)
     assert seen == [["click-8.1.0-py3-none-any.whl"]]

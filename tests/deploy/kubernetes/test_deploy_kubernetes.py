@@ -118,7 +118,7 @@ def test_agents_start_from_the_files_that_their_pods_find(
         settings = parsed_agent(tmp_path / path.name)
         assert settings.id == own
         assert settings.lies is (own in scenario.spec.liars)
-        assert settings.algorithm == ("ucb1" if own == 2 else "private-ucb")
+        assert settings.algorithm == ("ucb1" if own == 2 else "sealed")
         assert (settings.epsilon, settings.gamma, settings.rounds, settings.seed) == (0.25, 2, 40, 3)
         assert settings.environment == "tcp://agentd-environment:7000"
         assert settings.peers == {
@@ -141,6 +141,7 @@ def test_the_environment_starts_from_its_file(tmp_path: Path) -> None:
     params = env_command.make_context("env", ["--config", str(config), "--run-dir", str(tmp_path)]).params
     params.pop("as_json")
     assert params.pop("insecure") is True
+    assert [params.pop(name) for name in ("command", "endpoint", "function")] == [None] * 3
     settings = environment_settings(**params)
     assert settings.arms == scenario.spec.arms
     assert (settings.agents, settings.rounds, settings.seed) == (5, 40, 3)

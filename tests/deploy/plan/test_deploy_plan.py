@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -48,6 +49,15 @@ COMMON = {
     "refresh": 100,
     "noise": "exact",
     "contamination": 0.001,
+    "half_life": None,
+    "bounds": [0.0, 1.0],
+    "http": None,
+    "http_insecure": False,
+    "http_names": [],
+    "log_format": "auto",
+    "mqtt": None,
+    "mqtt_credentials": None,
+    "max_outstanding": 1,
     "attack": "worst",
     "incarnation": None,
     "clock": "free",
@@ -103,9 +113,8 @@ EXPECTED = {
 
 
 def test_a_small_plan_is_byte_for_byte_what_it_was(path_of_three: str) -> None:
-    scenario = make_scenario(
-        TestbedSettings(topology=path_of_three, rounds=50, epsilon=0.5, policies={2: "ucb1"}, byzantine=1, seed=4)
-    )
+    about: dict[str, Any] = {"rounds": 50, "epsilon": 0.5, "policies": {2: "ucb1"}, "byzantine": 1, "seed": 4}
+    scenario = make_scenario(TestbedSettings(topology=path_of_three, algorithm="private-ucb", **about))
     assert scenario.spec.liars == {0}, "the seed decides who lies"
     pace = Pace(clock="free", interval_s=0.25, round_timeout_s=2.0, ready_timeout_s=9.0)
     expected = {**EXPECTED, "agents": [{**COMMON, "seed": 4, **agent} for agent in EXPECTED["agents"]]}  # type: ignore[dict-item]
@@ -169,7 +178,7 @@ def test_the_environment_is_told_what_all_agents_agree_on(path_of_three: str, se
     assert any(terms.beacon) == (seed is not None)
     assert (terms.lifetime, terms.horizon, terms.clock, terms.interval_us) == (1, 50, Clock.FREE, 250_000)
     assert terms.policies == (
-        PolicyTerms("private-ucb", 1, 1.0, 1.1, ((0, 1),)),
+        PolicyTerms("sealed", 4, 1.0, None, ((0, 1),)),
         PolicyTerms("ucb1", 0, None, None, ((2, 2),)),
     )
     for agent in plan.agents:

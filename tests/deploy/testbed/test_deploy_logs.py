@@ -63,7 +63,7 @@ def test_a_line_reads_as_a_sentence_for_people() -> None:
     line = Line(entry(7, agent=12, level="info", event="ready", neighbours=4, run="ab").strip())
     assert line.readable() == "10:00:07.000 agent 12     info    ready neighbours=4"
     spoken = Line(entry(7, role="environment", agent=3, level="info", event="hello").strip())
-    assert spoken.readable() == "10:00:07.000 environment  info    hello"
+    assert spoken.readable() == "10:00:07.000 environment  info    hello agent=3"
 
 
 @pytest.mark.parametrize("text", ["no json", "[1]", "\x1b[2Jgone", '{"event": "\\u001b[2J", "level": "info"}'])

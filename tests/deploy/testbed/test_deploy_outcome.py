@@ -28,14 +28,14 @@ from agentd.simulation.engine import run_vector
 from agentd.simulation.network import run_agents
 from agentd.wire.environment_messages import MICRO
 from deploy.testbed.lifecycle import Lost
-from deploy.testbed.outcome import charge, collect, read_reports, rescue_pulls, write_summary
+from deploy.testbed.outcome import add_yardstick, charge, collect, read_reports, rescue_pulls, write_summary
 from deploy.testbed.supervisor import Ending
 
 RUN = b"12345678"
 
 
 def scenario_of(**settings: object) -> Scenario:
-    defaults = {"agents": 4, "edge_probability": 1.0, "rounds": 60, "seed": 3}
+    defaults = {"agents": 4, "edge_probability": 1.0, "rounds": 60, "seed": 3, "algorithm": "private-ucb"}
     return make_scenario(TestbedSettings(**{**defaults, **settings}))  # type: ignore[arg-type]
 
 
@@ -164,6 +164,27 @@ def test_a_run_that_ended_before_any_pull_still_has_all_its_files(tmp_path: Path
     assert summary["group_regret"] == 0.0
     assert summary["privacy"]["per_agent_epsilon"] == 0.0
     assert {"pulls.npz", "regret.csv", "regret.svg", "summary.json"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_the_summary_is_complete_before_it_is_held_against_others_and_stays_so_where_nobody_waits(
+    tmp_path: Path,
+) -> None:
+    scenario = scenario_of(byzantine=1, policies={2: "dp-ucb-int"})
+    left_behind(tmp_path, scenario_of())
+    directory = RunDirectory(tmp_path)
+    summary = write_summary(directory, scenario, Ending(0.1, 2), RUN)
+    assert json.loads((tmp_path / "summary.json").read_text(encoding="utf-8")) == summary
+    assert "yardstick" not in summary
+    assert table(summary, tmp_path)  # as of runs that were made before there was one
+    hurried = add_yardstick(directory, scenario, summary, lambda: True)
+    assert set(hurried["yardstick"]["left_out"].values()) == {"it was interrupted"}
+    complete = add_yardstick(directory, scenario, summary, lambda: False)
+    assert complete["yardstick"]["left_out"] == {}
+    assert complete["yardstick"]["rounds"] == complete["rounds_made"] == 60
+    assert {key: complete[key] for key in summary} == summary
+    assert json.loads((tmp_path / "summary.json").read_text(encoding="utf-8")) == complete
+    assert "coop-thompson: every pull" in (tmp_path / "regret.svg").read_text(encoding="utf-8")
+    assert (tmp_path / "regret.csv").read_text(encoding="utf-8").startswith("round,group_regret,alone,alone_thompson")
 
 
 def test_pulls_that_are_there_are_not_touched(tmp_path: Path) -> None:

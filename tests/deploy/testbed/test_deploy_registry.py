@@ -150,3 +150,19 @@ def test_a_relative_state_home_is_not_followed(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert registry.pointers() == tmp_path / ".local" / "state" / "agentd" / "testbeds"
+
+
+def test_the_testbed_that_is_meant_is_that_of_the_directory_one_stands_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path / "a/runs/1", created=1.0)
+    written(tmp_path / "a/runs/2", created=2.0, state=State.ENDED)
+    written(tmp_path / "b/runs/1", created=9.0)
+    (tmp_path / "c").mkdir()
+    meant = {}
+    for place in ("a", "a/runs/2", "b", "c"):
+        monkeypatch.chdir(tmp_path / place)
+        meant[place] = choose(None).created
+    assert meant["a"] == 1.0, "the one that runs, though another is newer"
+    assert meant["a/runs/2"] == 2.0, "the one that one stands in, though it has ended"
+    assert meant["b"] == meant["c"] == 9.0

@@ -1,8 +1,8 @@
 """The runs that a figure needs, cut into units of work that can be done in any order, by anybody, once.
 
-Trial i of a figure has the seed `base + i`: every series of the figure meets the same graph, the same arms and the same
-reward streams in it, so series are compared pair by pair. A run is a (series, trial, γ); where a sweep of γ goes beyond
-the diameter of a trial's graph, the run at the diameter is the same run and is not repeated.
+Repetition i of a figure has the seed `base + i`: every series of the figure meets the same graph, the same arms and the
+same reward streams in it, so series are compared pair by pair. A run is a (series, repetition, γ); where a sweep of γ
+goes beyond the diameter of a repetition's graph, the run at the diameter is the same run and is not repeated.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from typing import Any
 
 import numpy as np
 
+from agentd import plugins
 from agentd.core.chance import Purpose, stream
 from agentd.core.lies import Attack
 from agentd.core.policy import PolicySettings
 from agentd.experiment.result_cache import Floats, UnitResult
 from agentd.runs.arms import Arms
+from agentd.runs.proofs import source_digest
 from agentd.runs.regret import group_regret, regret_curve
 from agentd.runs.spec import Network, Outcome, RunSpec, draw_liars
-from agentd.simulation.engine import run_vector
-from agentd.simulation.traffic import count_bytes
+from agentd.simulation.either_engine import bytes_of, run_each
 
 SIDE_BY_SIDE = 4
 """Runs that the vectorised engine carries at once; measured: about the fastest per core for 200 agents."""
@@ -37,7 +38,7 @@ DrawNetwork = Callable[[int], Network]
 
 
 class Lifetime(Enum):
-    """How γ follows from the diameter of a trial's graph."""
+    """How γ follows from the diameter of a repetition's graph."""
 
     NONE = "0"
     HALF = "⌈diameter/2⌉"
@@ -49,7 +50,7 @@ class Lifetime(Enum):
         return range(1, max(1, largest_diameter) + 1) if self is Lifetime.SWEEP else range(1)
 
     def gamma(self, diameter: int, point: int) -> int:
-        """The γ of a trial at one of the points."""
+        """The γ of a repetition at one of the points."""
         if self is Lifetime.SWEEP:
             return min(point, max(1, diameter))
         return {Lifetime.NONE: 0, Lifetime.HALF: math.ceil(diameter / 2), Lifetime.FULL: diameter}[self]
@@ -71,7 +72,7 @@ class Series:
     """The share of agents that lie, each with the policy's contamination."""
     attack: str = "worst"
     promise: float | None = None
-    """The true ε that its nominal one was chosen for; None where that was not the point."""
+    """The composed ε that its nominal one was chosen for; None where that was not the point."""
     bytes_too: bool = False
     """Whether the bytes it sends are counted."""
 
@@ -82,7 +83,7 @@ class Setup:
 
     agents: int
     rounds: int
-    trials: int
+    repetitions: int
     seed: int
     graphs: str
     """What graphs are drawn, in words; part of what a finished unit is recognised by."""
@@ -92,57 +93,57 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A few trials of one series at one γ, run side by side."""
+    """A few repetitions of one series at one γ, run side by side."""
 
     series: Series
     gamma: int
-    trials: tuple[int, ...]
+    repetitions: tuple[int, ...]
 
 
-class Trials:
+class Repetitions:
     """The graphs, arms and runs behind an experiment, all from its seed."""
 
     def __init__(self, setup: Setup, draw: DrawNetwork) -> None:
         self.setup = setup
-        # Units come in the order of their trials: where not all graphs fit, the latest few are the ones needed next.
+        # Units come in the order of their repetitions: where not all graphs fit, the latest few are needed next.
         self._draw = lru_cache(maxsize=max(2 * SIDE_BY_SIDE, _GRAPHS_BYTES // (4 * setup.agents**2)))(draw)
-        self.diameters = [self.network(trial).diameter for trial in range(setup.trials)]
+        self.diameters = [self.network(repetition).diameter for repetition in range(setup.repetitions)]
 
-    def network(self, trial: int) -> Network:
-        return self._draw(self.setup.seed + trial)
+    def network(self, repetition: int) -> Network:
+        return self._draw(self.setup.seed + repetition)
 
-    def arms(self, series: Series, trial: int) -> Arms:
-        source = stream(self.setup.seed + trial, Purpose.ARMS)
+    def arms(self, series: Series, repetition: int) -> Arms:
+        source = stream(self.setup.seed + repetition, Purpose.ARMS)
         return Arms.random(series.policy.arms, source, *series.arm_range)
 
     def points(self, series: Series) -> range:
         """The places of a series on the γ axis."""
         return series.lifetime.points(max(self.diameters))
 
-    def gamma(self, series: Series, trial: int, point: int) -> int:
-        """The γ of a trial at a point."""
-        return series.lifetime.gamma(self.diameters[trial], point)
+    def gamma(self, series: Series, repetition: int, point: int) -> int:
+        """The γ of a repetition at a point."""
+        return series.lifetime.gamma(self.diameters[repetition], point)
 
     def units(self, all_series: Sequence[Series]) -> list[Unit]:
-        """Every run once, in the order of trials: what is done early is then a fair sample of what remains."""
+        """Every run once, in the order of repetitions: what is done early is then a fair sample of what remains."""
         units = [unit for series in all_series for unit in self._units_of(series)]
-        return sorted(units, key=lambda unit: unit.trials[-1])
+        return sorted(units, key=lambda unit: unit.repetitions[-1])
 
     def specs(self, unit: Unit) -> list[RunSpec]:
         series, agents = unit.series, self.setup.agents
         return [
             RunSpec(
-                network=self.network(trial),
-                arms=self.arms(series, trial),
+                network=self.network(repetition),
+                arms=self.arms(series, repetition),
                 algorithm=series.algorithm,
                 rounds=self.setup.rounds,
                 gamma=unit.gamma,
                 policy=series.policy,
-                seed=self.setup.seed + trial,
-                liars=draw_liars(self.setup.seed + trial, agents, round(series.liars * agents)),
+                seed=self.setup.seed + repetition,
+                liars=draw_liars(self.setup.seed + repetition, agents, round(series.liars * agents)),
                 attack=Attack.parse(series.attack),
             )
-            for trial in unit.trials
+            for repetition in unit.repetitions
         ]
 
     def describe(self, unit: Unit) -> dict[str, Any]:
@@ -153,7 +154,7 @@ class Trials:
             "agents": self.setup.agents,
             "rounds": self.setup.rounds,
             "graphs": self.setup.graphs,
-            "seeds": [self.setup.seed + trial for trial in unit.trials],
+            "seeds": [self.setup.seed + repetition for repetition in unit.repetitions],
             "gamma": unit.gamma,
             "algorithm": series.algorithm,
             "policy": asdict(series.policy),
@@ -161,13 +162,18 @@ class Trials:
             "liars": series.liars,
             "attack": series.attack if series.liars else None,
             "bytes_too": series.bytes_too,
+            **({"source": source} if (source := source_digest(series.algorithm)) else {}),
         }
 
     def _units_of(self, series: Series) -> Iterator[Unit]:
-        trials = range(self.setup.trials)
-        runs = {(self.gamma(series, trial, point), trial) for point in self.points(series) for trial in trials}
+        repetitions = range(self.setup.repetitions)
+        runs = {
+            (self.gamma(series, repetition, point), repetition)
+            for point in self.points(series)
+            for repetition in repetitions
+        }
         for gamma in sorted({gamma for gamma, _ in runs}):
-            mine = sorted(trial for lifetime, trial in runs if lifetime == gamma)
+            mine = sorted(repetition for lifetime, repetition in runs if lifetime == gamma)
             for first in range(0, len(mine), SIDE_BY_SIDE):
                 yield Unit(series, gamma, tuple(mine[first : first + SIDE_BY_SIDE]))
 
@@ -175,7 +181,7 @@ class Trials:
 def measure(specs: Sequence[RunSpec], *, bytes_too: bool = False) -> UnitResult:
     """Carry out a unit's runs."""
     started = time.perf_counter()
-    outcomes = run_vector(specs)
+    outcomes = list(run_each(specs, SIDE_BY_SIDE))
     means = [spec.arms.means for spec in specs]
     return UnitResult(
         final=np.array([group_regret(outcome.arm, mean) for outcome, mean in zip(outcomes, means, strict=True)]),
@@ -192,13 +198,14 @@ def measure(specs: Sequence[RunSpec], *, bytes_too: bool = False) -> UnitResult:
 
 def measure_unit(task: tuple[Unit, list[RunSpec]]) -> tuple[Unit, UnitResult]:
     """One unit, in a worker."""
+    plugins.load()  # another process knows none of them yet
     unit, specs = task
     return unit, measure(specs, bytes_too=unit.series.bytes_too)
 
 
 def _bytes(specs: Sequence[RunSpec], outcomes: Sequence[Outcome], *, headers: bool) -> Floats:
     pairs = zip(specs, outcomes, strict=True)
-    return np.array([float(count_bytes(spec, outcome.sent, headers=headers)) for spec, outcome in pairs])
+    return np.array([float(bytes_of(spec, outcome, headers=headers)) for spec, outcome in pairs])
 
 
 def _worst(of_agents: Floats | None) -> float:

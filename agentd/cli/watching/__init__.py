@@ -1,0 +1,1 @@
+"""What people look at: how runs and agents are doing, and what states hold."""

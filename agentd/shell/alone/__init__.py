@@ -1,0 +1,1 @@
+"""What drives an agent whose arms are its own, without an environment."""

@@ -1,0 +1,1 @@
+"""What others may see of a running agent or environment: over HTTP, over MQTT, and by systemd."""
