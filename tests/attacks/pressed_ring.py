@@ -41,6 +41,8 @@ class Pressed:
     rounds: int = 1500
     attack_s: float = 12.0
     """Then the attack ends, so that a run that was held up comes to its end."""
+    until_blamed: bool = False
+    """Whether it goes on until the run's status blames somebody, however slow the machine is."""
     attackers: int = 1
     returns: bool = False
     """Whether agent 0 is killed when the attack begins, and started again."""
@@ -275,6 +277,8 @@ def _watch(
     if pressed.returns:
         agents.restart(0)
     until_or(pressed.attack_s, lambda: False, memory.look)
+    if pressed.until_blamed:
+        until_or(PATIENCE_S, lambda: _blamed(directory), memory.look)
     ended_s = time.monotonic()
     running = agents.running()
     for each in pressing:

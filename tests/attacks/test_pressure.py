@@ -18,7 +18,10 @@ LONG = [("greeting-only", "slow"), ("claims-horizon", "ahead"), ("wrong", "wrong
 
 @pytest.mark.parametrize(("pressure", "why"), [*EACH, *(pytest.param(*each, marks=pytest.mark.long) for each in LONG)])
 def test_everybody_goes_on_and_the_culprit_is_blamed(pressure: str, why: str) -> None:
-    felt = press(Pressed(algorithm="sealed", pressure=pressure, begin=BEGIN, rounds=100_000, attack_s=8.0, stops=True))
+    ring = Pressed(
+        algorithm="sealed", pressure=pressure, begin=BEGIN, rounds=100_000, attack_s=5.0, stops=True, until_blamed=True
+    )
+    felt = press(ring)
     assert felt.ring.exits == (0,) * HONEST
     assert min(felt.ring.trials) > 2 * BEGIN
     assert felt.grown_mb < MOST_MB

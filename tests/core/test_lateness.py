@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentd.core.rounds import Do, Rounds, Standing
-from agentd.core.rounds.lateness import LOOKS_AFTER_DELAY, Lateness
+from agentd.core.rounds.lateness import LOOKS_AFTER_DELAY, REFILL, Lateness
 from agentd.core.trust.blame import Why
 from agentd.wire.frame import Frame
 
@@ -186,7 +186,7 @@ def test_a_budget_refills_with_timely_rounds() -> None:
     assert left_s(1) == pytest.approx(1.5 * TIMEOUT_S - 1.0, abs=SLICE_S + 0.05)
     before_s = left_s(1)
     waiting.play([0.0] * 400)
-    assert left_s(1) == pytest.approx(before_s + 400 * NATURAL_S / 4, rel=0.05)
+    assert left_s(1) == pytest.approx(before_s + 400 * NATURAL_S * REFILL, rel=0.05)
 
 
 def _half(came_s: list[float], expected: int) -> float | None:

@@ -149,6 +149,32 @@ def test_who_says_nothing_but_that_it_is_held_up_is_named_as_slow_and_who_is_gon
     assert [(blame.neighbour, blame.why) for blame in rounds.blames] == [(1, Why.SLOW)]
 
 
+def held_until_the_others_went_on() -> Rounds[Frame]:
+    """The first neighbour is late, so that we are; then we go to where the run is, far ahead of it."""
+    rounds = rounds_at(10)
+    for number in (1, 2, 3):
+        say(rounds, number, 10)
+    rounds.where.told(500)
+    rounds.enter(rounds.next_round)
+    assert (rounds.round, rounds[1].standing) == (500, Standing.DOWN)
+    return rounds
+
+
+def test_who_held_us_up_until_the_others_went_on_is_named_as_slow_if_it_goes_on_like_that() -> None:
+    rounds = held_until_the_others_went_on()
+    for turn in range(1, 25):
+        step(rounds, turn / 10, (1, 11 + turn), *((number, rounds.round) for number in (2, 3)))
+    assert [(blame.neighbour, blame.why) for blame in rounds.blames] == [(1, Why.SLOW)]
+    assert (Do.ACCUSE, 1) in rounds.take_orders()
+
+
+def test_who_was_left_behind_with_us_and_comes_by_itself_is_not_named() -> None:
+    rounds = held_until_the_others_went_on()
+    for turn in range(1, 25):
+        step(rounds, turn / 10, *((number, rounds.round) for number in (1, 2, 3)))
+    assert (rounds.blames, rounds[1].standing) == ((), Standing.LIVE)
+
+
 def test_greetings_that_waited_while_we_slept_are_held_against_nobody() -> None:
     rounds = rounds_at(10)
     rounds.begin_without([rounds[1]])

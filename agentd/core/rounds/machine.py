@@ -167,11 +167,15 @@ class Rounds(Generic[Frame]):
             self._held_up = set()
 
     def _jump(self, round_: int) -> None:
-        """We go to where the run is; who is known to be far behind has to come by itself, as we did."""
+        """We go to where the run is; who is known to be far behind has to come by itself, as we did.
+
+        It may be the one that held us up until the others went on without us: then it does not come.
+        """
         self.were_away()
         for neighbour in self.everybody:
             if neighbour.standing <= _LIVE and 0 < neighbour.round < round_ - SLACK // 2:
                 neighbour.standing = _DOWN
+                self._patience.suspect(neighbour, self._done_s, self._turn)
 
     def hear(
         self, neighbour: Neighbour[Frame], frame: Frame, size: int, *, hold: bool = True, newest: bool = False
