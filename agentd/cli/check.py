@@ -64,6 +64,8 @@ def check(script: str | None, bug: str | None, *, as_json: bool, **flags: Any) -
     with progress("check", seeds, quiet=as_json) as advance:
         for verdict in judge_all(first, seeds, jobs, bug):
             verdicts.append(verdict)
+            if verdict.invariant and not as_json:  # long before the end, which may be hours away
+                click.echo(f"seed {verdict.seed} fails: {verdict.what}", err=True)
             advance()
     failed = sorted(verdict for verdict in verdicts if verdict.invariant)
     scripts = {}
@@ -91,7 +93,7 @@ def _require(seeds: int, first: int, out: Path) -> None:
 
 def _shrink(verdict: Verdict, bug: str | None, *, quiet: bool) -> Shrunk:
     if not quiet:
-        click.echo(f"seed {verdict.seed} fails; making it small", err=True)
+        click.echo(f"making seed {verdict.seed} small", err=True)
     world = draw(verdict.seed)
     with planted(bug):
         violation = play_once(world)
