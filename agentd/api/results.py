@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
-import zlib
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -15,12 +12,9 @@ from numpy.typing import NDArray
 
 from agentd.core.grid import UNIT
 from agentd.errors import ConfigurationError, SettingsError
+from agentd.runs.directory import read_pulls
 from agentd.runs.regret import NOT_PULLED, regret_curve, rounds_made
-from agentd.untrusted import read_in, read_json_in
-
-PULLS = "pulls.npz"
-_LARGEST_PULLS = 1 << 30
-"""Bytes of a table of pulls that is read, and of what it unpacks to."""
+from agentd.untrusted import read_json_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,25 +101,12 @@ def load_run(path: str | Path) -> Run:
     place = Path(path)
     try:
         summary, manifest = (read_json_in(place, name) for name in ("summary.json", "manifest.json"))
-        with np.load(_packed_pulls(place), allow_pickle=False) as file:
-            arm, reward = np.asarray(file["arm"], dtype=np.uint16), np.asarray(file["reward"], dtype=np.int32)
         means = tuple(float(mean) for mean in manifest["arms"]["means"])
-        if arm.ndim != 2 or arm.shape != reward.shape or (arm[arm != NOT_PULLED] >= len(means)).any():
-            raise ValueError(f"{PULLS} is no table of pulls of {len(means)} arms")
+        arm, reward = read_pulls(place, len(means))
     except FileNotFoundError as fault:
         raise ConfigurationError(
             f"{place} holds no finished run: there is no {Path(str(fault.filename)).name}"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as fault:
+    except (OSError, ValueError, KeyError, TypeError) as fault:
         raise ConfigurationError(f"cannot read the run in {place}: {fault}") from None
     return run_of(arm, reward, means=means, summary=summary, manifest=manifest, path=place)
-
-
-def _packed_pulls(place: Path) -> io.BytesIO:
-    """The file of pulls, unless it is a pipe, a link, or would fill the memory when it is unpacked."""
-    packed = io.BytesIO(read_in(place, PULLS, _LARGEST_PULLS))
-    with zipfile.ZipFile(packed) as archive:
-        if sum(entry.file_size for entry in archive.infolist()) > _LARGEST_PULLS:
-            raise ValueError(f"{PULLS} unpacks to more than {_LARGEST_PULLS} bytes")
-    packed.seek(0)
-    return packed
