@@ -85,7 +85,7 @@ RULES = {
     ),
     "agentd.charts": (
         *("agentd.core", "agentd.environment.pull_journal", "agentd.experiment.theory", "agentd.plot", "agentd.runs"),
-        *("agentd.errors", "agentd.files", "agentd.quantities", "agentd.untrusted"),
+        *("agentd.errors", "agentd.quantities", "agentd.shell.state.reader", "agentd.untrusted"),
     ),
     "agentd.sweeps": (
         *("agentd.runs", "agentd.simulation", "agentd.plot", "agentd.experiment.parallel"),

@@ -27,6 +27,7 @@ class Series:
     y: tuple[float, ...]
     """NaN where there is no value."""
     dashed: bool = False
+    """A line to compare with; bars of what is not used up."""
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):

@@ -23,7 +23,7 @@ _NOT_THERE = "–"
 
 
 def compared(runs: Runs) -> list[Chart]:
-    """The curves of several runs on one axis; a run without the data for a chart is not in it."""
+    """The curves of several runs on one axis; one without data is empty, so that colours are the same."""
     facts = _read(runs)
     names = labels_of(facts)
     agents = {one.agents for one in facts}
@@ -63,8 +63,11 @@ def _read(runs: Runs) -> list[RunFacts]:
 def _lines(
     facts: Sequence[RunFacts], names: Sequence[str], points_of: Callable[[RunFacts], Points | None]
 ) -> tuple[Series, ...]:
-    told = ((name, points_of(one)) for name, one in zip(names, facts, strict=True))
-    return tuple(series_of(name, *points) for name, points in told if points is not None)
+    told = [points_of(one) for one in facts]
+    if not any(points is not None for points in told):
+        return ()
+    nothing: Points = (np.empty(0), np.empty(0))
+    return tuple(series_of(name, *(points or nothing)) for name, points in zip(names, told, strict=True))
 
 
 def _regret(facts: RunFacts) -> Points | None:

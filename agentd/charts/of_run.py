@@ -28,8 +28,8 @@ AGENT_LABEL = "agent"
 MOST_ARMS, MOST_REASONS = 8, 8
 """Lines and colours that can be told apart; the rest is added up."""
 MOST_MARKS = 200
-_WINDOWS = 120
-"""Enough to see a bend, and so few that a small run is more than noise."""
+_WINDOWS, _PULLS = 120, 100
+"""Windows of rounds that show a bend, and pulls in each that are more than noise."""
 
 
 def charts_of(run: str | Path | RunFacts) -> list[Chart]:
@@ -59,7 +59,7 @@ def regret_of(facts: RunFacts) -> NDArray[np.float64] | None:
 def share_of_arms(facts: RunFacts) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """The last round of each window, and how often each arm was pulled in it (windows × arms)."""
     arms = len(facts.means) or _most_arms(facts.arm)
-    width = max(1, math.ceil(facts.rounds / _WINDOWS))
+    width = math.ceil(max(facts.rounds / _WINDOWS, min(_PULLS / max(1, len(facts.arm)), facts.rounds / 10), 1.0))
     ends = np.minimum(np.arange(width, facts.rounds + width, width), facts.rounds)
     counts = np.zeros((len(ends), arms), dtype=np.int64)
     for window, end in enumerate(ends.tolist()):
@@ -128,7 +128,7 @@ def _round_time(facts: RunFacts) -> Chart | None:
     rounds = np.array(facts.pace.rounds, dtype=np.float64)
     lines = [
         series_of("median of the agents", rounds, 1000.0 * np.array(facts.pace.usual_s)),
-        series_of("slowest agent", rounds, 1000.0 * np.array(facts.pace.slowest_s), dashed=True),
+        series_of("slowest agent", rounds, 1000.0 * np.array(facts.pace.slowest_s)),
     ]
     note = "The mean since the milestone before, by the clocks of the agents' logs."
     return _over_time(facts, lines, "round_time", "Time of a round", "milliseconds", note)
@@ -148,7 +148,7 @@ def _epsilon(facts: RunFacts) -> Chart | None:
     bars = [_bars("spent", spent)]
     left = {agent: max(0.0, facts.budgets[agent] - spent[agent]) for agent in spent if agent in facts.budgets}
     if left:
-        bars.append(_bars("left of its budget", left))
+        bars.append(_bars("left of its budget", left, dashed=True))
     covers = mapping(facts.summary.get("privacy")).get("covers")
     note = f"Of {text(covers)}, as agents reported it." if isinstance(covers, str) else "As agents reported it."
     if not left:
@@ -189,7 +189,7 @@ def _dropped(facts: RunFacts) -> Chart | None:
     return Chart("dropped", "Dropped, by reason", AGENT_LABEL, "messages", tuple(bars), note=note, kind=BARS)
 
 
-def _bars(label: str, by_agent: Mapping[int, Any]) -> Series:
+def _bars(label: str, by_agent: Mapping[int, Any], *, dashed: bool = False) -> Series:
     who = sorted(by_agent)
     heights = np.array([float(by_agent[agent]) for agent in who], dtype=np.float64)
-    return series_of(label, np.array(who, dtype=np.float64), heights)
+    return series_of(label, np.array(who, dtype=np.float64), heights, dashed=dashed)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from charts.run_directories import MARKUP, as_of_a_testbed, hostile, nonsense, simulated, under_way, with_pipes
+from run_directories import MARKUP, as_of_a_testbed, hostile, nonsense, simulated, under_way, with_pipes
 
 from agentd.charts.chart import MOST_POINTS, Chart, Series, series_of
 from agentd.charts.comparing import compared, differing_settings
