@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from agentd.errors import ConfigurationError, SettingsError
 from agentd.runs.directory import read_pulls
 from agentd.runs.regret import NOT_PULLED, regret_curve, rounds_made
 from agentd.untrusted import read_json_in
+
+if TYPE_CHECKING:
+    from agentd.charts.chart import Chart
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +40,8 @@ class Run:
     """As in manifest.json."""
     path: Path | None = None
     """The run directory, where there is one."""
+    references: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, repr=False)
+    """What the regret of a simulated run is held against, by the names of `summary["yardstick"]`."""
 
     @property
     def agents(self) -> int:
@@ -71,6 +77,24 @@ class Run:
         }
         return pandas.DataFrame(columns)
 
+    def charts(self) -> list[Chart]:
+        """What there is to see, as plain values: `name`, `title`, `series` of `x` and `y`, `marks`; see `as_json`."""
+        from agentd.api.reports import told_of
+
+        return told_of(self).charts
+
+    def report(self) -> str:
+        """One HTML page about the run, as `agentd report` writes it; `report(a, b)` compares several."""
+        from agentd.api.reports import report
+
+        return report(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from agentd.api.reports import fragment_of
+
+        return fragment_of(self)
+
 
 def run_of(
     arm: NDArray[np.uint16],
@@ -80,6 +104,7 @@ def run_of(
     summary: dict[str, Any],
     manifest: dict[str, Any],
     path: Path | None = None,
+    references: Mapping[str, NDArray[np.float64]] | None = None,
 ) -> Run:
     """The run of pulls as run directories have them."""
     pulled = arm != NOT_PULLED
@@ -90,6 +115,7 @@ def run_of(
         summary,
         manifest,
         path,
+        references or {},
     )
 
 
