@@ -84,8 +84,9 @@ RULES = {
         *("agentd.errors", "agentd.files", "agentd.interrupts", "agentd.plugins"),
     ),
     "agentd.charts": (
-        *("agentd.core", "agentd.environment.pull_journal", "agentd.experiment.theory", "agentd.plot", "agentd.runs"),
-        *("agentd.errors", "agentd.quantities", "agentd.shell.state.reader", "agentd.untrusted"),
+        *("agentd.core", "agentd.core.policy", "agentd.environment.pull_journal", "agentd.plot", "agentd.runs"),
+        *("agentd.experiment.played_beside", "agentd.experiment.theory", "agentd.errors", "agentd.quantities"),
+        *("agentd.shell.state.reader", "agentd.untrusted"),
     ),
     "agentd.sweeps": (
         *("agentd.runs", "agentd.simulation", "agentd.plot", "agentd.experiment.parallel"),

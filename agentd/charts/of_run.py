@@ -83,7 +83,9 @@ def _regret(facts: RunFacts) -> Chart | None:
         told = f"{NAMES[name]} (simulated)" if name in SIMULATED else NAMES[name]
         lines.append(series_of(told, rounds, reference, dashed=name not in SIMULATED))
     note = ENVIRONMENTS_VIEW
-    if not facts.over:
+    if not facts.over and facts.references:
+        note += " The run is under way: the others are simulated as if every agent made every pull."
+    elif not facts.over:
         note += " The run is under way: what it is held against is simulated when it is over."
     return _over_time(facts, lines, "regret", "Group regret", REGRET_LABEL, note)
 

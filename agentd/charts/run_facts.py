@@ -111,13 +111,17 @@ def read_facts(place: str | Path) -> RunFacts:
         raise ConfigurationError(f"{directory} holds no run that can be shown{why}")
     if arm is None:
         arm = np.empty((0, 0), dtype=np.uint16)
+    none_yet: dict[str, NDArray[np.float64]] = {}
+    references = attempt("regret.csv", lambda: _references(directory, arm.shape[1]), none_yet)
+    if not references and not summary and arm.size:
+        references = attempt("what it is held against", lambda: _under_way(directory, manifest, arm.shape[1]), none_yet)
     return RunFacts(
         name=text(directory.resolve().name or str(directory)),
         arm=arm,
         means=means,
         manifest=manifest,
         summary=summary,
-        references=attempt("regret.csv", lambda: _references(directory, arm.shape[1]), {}),
+        references=references,
         status=status,
         dropped=attempt("reports.json", lambda: _dropped(directory), {}),
         budgets=attempt("plan.json", lambda: _budgets(directory), {}),
@@ -200,6 +204,17 @@ def _references(directory: Path, rounds: int) -> dict[str, NDArray[np.float64]]:
     if table.shape != (rounds, len(there)):
         raise ValueError("its curves are not as long as the run")
     return {name: table[:, column] for column, name in enumerate(there)}
+
+
+def _under_way(directory: Path, manifest: Mapping[str, Any], rounds: int) -> dict[str, NDArray[np.float64]]:
+    from agentd.charts.live_references import live_references  # nobody else waits for the engines
+
+    graph = read_in(directory, "topology.json")
+    try:
+        environment = _either(directory, "environment.json", LONGEST_JSON)
+    except FileNotFoundError:
+        environment = None
+    return live_references(manifest, graph, environment, rounds)
 
 
 def _dropped(directory: Path) -> dict[int, dict[str, int]]:
