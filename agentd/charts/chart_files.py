@@ -8,7 +8,8 @@ import math
 from html import escape
 
 from agentd.charts.chart import BARS, Chart
-from agentd.charts.chart_drawing import Frame, Ink, dash_of, drawn, words_at
+from agentd.charts.chart_drawing import Frame, dash_of, drawn, words_at
+from agentd.charts.chart_paint import Ink
 from agentd.plot.curves import number_text
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif"

@@ -8,7 +8,8 @@ from html import escape
 from typing import Any
 
 from agentd.charts.chart import BARS, Chart
-from agentd.charts.chart_drawing import ACROSS, NARROW, WIDE, Frame, Paint, dash_of, drawn
+from agentd.charts.chart_drawing import ACROSS, NARROW, WIDE, Frame, dash_of, drawn
+from agentd.charts.chart_paint import Paint
 from agentd.charts.comparing import value_text
 from agentd.charts.run_facts import text
 from agentd.plot.curves import number_text
