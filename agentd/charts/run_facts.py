@@ -33,6 +33,8 @@ MOST_CELLS = 1 << 28
 """Agents × rounds of a journal that are laid out as a table."""
 _LONGEST_CURVES = 64 << 20
 _SHORT = 200
+_DAMAGED = (OSError, ValueError, TypeError, LookupError, AttributeError, MemoryError, OverflowError, csv.Error)
+"""What reading a file that somebody else wrote may come to."""
 
 Read = TypeVar("Read")
 
@@ -90,7 +92,7 @@ def read_facts(place: str | Path) -> RunFacts:
             return read()
         except FileNotFoundError:
             return otherwise
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, MemoryError, OverflowError) as fault:
+        except _DAMAGED as fault:
             why = fault.strerror if isinstance(fault, OSError) and fault.strerror else fault
             left_out.append(printable(f"{name}: {why!s:.200}"))
             return otherwise
@@ -200,10 +202,10 @@ def _references(directory: Path, rounds: int) -> dict[str, NDArray[np.float64]]:
     if not there:
         return {}
     places = [names.index(name) for name in there]
-    table = np.array([[float(row[place]) for place in places] for row in lines if row], dtype=np.float64)
-    if table.shape != (rounds, len(there)):
+    values = np.fromiter((float(row[place]) for row in lines if row for place in places), dtype=np.float64)
+    if len(values) != rounds * len(there):
         raise ValueError("its curves are not as long as the run")
-    return {name: table[:, column] for column, name in enumerate(there)}
+    return {name: values[column :: len(there)] for column, name in enumerate(there)}
 
 
 def _under_way(directory: Path, manifest: Mapping[str, Any], rounds: int) -> dict[str, NDArray[np.float64]]:

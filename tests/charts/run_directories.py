@@ -90,11 +90,11 @@ def hostile(place: Path) -> Path:
 def nonsense(place: Path, chance: np.random.Generator) -> Path:
     """A run of which one file, whichever chance chooses, holds something else."""
     as_of_a_testbed(place)
-    name = str(
-        chance.choice(["manifest.json", "summary.json", "status.json", "reports.json", "plan.json", "pulls.npz"])
-    )
+    names = ["manifest.json", "summary.json", "status.json", "reports.json", "plan.json", "pulls.npz", "regret.csv"]
+    name = names[int(chance.integers(len(names)))]
     others: list[bytes] = [b"", b"[]", b"null", b"[" * 10_000, b'{"arms": {"means": [1e999, "x"]}}', b"\xff\xfe", b"{}"]
     others += [b'{"agents": 7}', b'{"reports": {"a": 1}}', b'{"settings": [1], "topology": {"nodes": -1}}']
+    others += [b"round,group_regret,alone\r1\r2", b"round,alone\n1\n", b"round,alone\n1,x\n"]
     (place / name).write_bytes(others[int(chance.integers(len(others)))])
     return place
 

@@ -143,7 +143,7 @@ def test_texts_of_a_hostile_directory_drive_no_terminal(tmp_path: Path) -> None:
     assert MARKUP not in told
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(30))
 def test_a_damaged_file_costs_only_what_it_held(tmp_path: Path, seed: int) -> None:
     place = nonsense(tmp_path / "run", np.random.Generator(np.random.Philox(seed)))
     try:
