@@ -89,7 +89,7 @@ RULES = {
         *("agentd.shell.state.reader", "agentd.untrusted"),
     ),
     "agentd.sweeps": (
-        *("agentd.runs", "agentd.simulation", "agentd.plot", "agentd.experiment.parallel"),
+        *("agentd.runs", "agentd.simulation", "agentd.plot", "agentd.experiment.parallel", "agentd.experiment.theory"),
         *("agentd.errors", "agentd.files", "agentd.plugins", "agentd.settings", "agentd.untrusted"),
     ),
     "agentd.api": (
