@@ -68,8 +68,8 @@ tbody th{{font-weight:500;white-space:nowrap}}
 .pairs{{columns:2;column-gap:2rem;margin:0;font-size:.875rem}}
 .pairs div{{display:flex;justify-content:space-between;gap:1rem;border-bottom:1px solid var(--rule);padding:.25rem 0;
 break-inside:avoid}}
-.pairs dt{{color:var(--faint)}}
-.pairs dd{{margin:0;text-align:right}}
+.pairs dt{{color:var(--faint);flex:none;max-width:50%}}
+.pairs dd{{margin:0;text-align:right;min-width:0}}
 details{{margin:.75rem 0}}
 summary{{cursor:pointer;font-weight:600}}
 :focus-visible{{outline:2px solid var(--accent);outline-offset:2px}}
@@ -86,10 +86,11 @@ svg .weak{{fill-opacity:.3}}
 @media (max-width:640px){{body{{padding:1rem .75rem 2rem;font-size:15px}}figure{{padding:.7rem .6rem}}
 .wide{{display:none!important}}.narrow{{display:block!important}}.pairs{{columns:1}}.legend{{display:block}}
 .figures{{grid-template-columns:1fr 1fr}}.figures dd{{font-size:1.1rem}}}}
-@media print{{:root{{{_variables(0)}}}body{{max-width:none;padding:0;font-size:11pt}}
-figure,tr,.figures div{{break-inside:avoid}}
-.charts{{display:block}}figure{{margin-bottom:.8rem}}.scroll{{overflow:visible}}
+@media print{{:root{{{_variables(0)}}}body{{max-width:none;padding:0;font-size:10pt}}
+figure,tr,.figures div{{break-inside:avoid}}h2{{break-after:avoid}}.scroll{{overflow:visible}}
 details::details-content{{content-visibility:visible;display:block}}}}
+@media print,(min-width:641px) and (max-width:1120px){{.charts{{grid-template-columns:1fr 1fr}}
+figure:not(.first) .wide{{display:none!important}}figure:not(.first) .narrow{{display:block!important}}}}
 """
 
 
