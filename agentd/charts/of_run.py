@@ -113,7 +113,7 @@ def _share(facts: RunFacts) -> Chart | None:
         lines.append(series_of(f"the other {others} arms", ends, rest, dashed=True))
     width = int(ends[0])
     over = "each round" if width == 1 else f"{width} rounds"
-    note = f"All agents, over {over}. {ENVIRONMENTS_VIEW}"
+    note = f"All agents, over {over}. The environment's view: made with every pull, which no agent knows."
     return _over_time(facts, lines, "share", "Pulls by arm", "share of pulls (%)", note)
 
 

@@ -101,6 +101,8 @@ def read_facts(place: str | Path) -> RunFacts:
         raise ConfigurationError(f"there is no directory {directory}; name the run directory of a run")
     manifest: Mapping[str, Any] = attempt("manifest.json", lambda: _object(directory, "manifest.json"), {})
     summary: Mapping[str, Any] = attempt("summary.json", lambda: _object(directory, "summary.json"), {})
+    if "arms" not in manifest:  # an environment without a launcher writes its manifest at the end
+        manifest = {**manifest, **attempt("environment.json", lambda: _arms_of_environment(directory), {})}
     unknown: tuple[float, ...] = ()
     means = attempt("manifest.json", lambda: _means(manifest), unknown)
     arms = len(means) or ARMS_LIMIT
@@ -168,6 +170,11 @@ def _means(manifest: Mapping[str, Any]) -> tuple[float, ...]:
     if len(means) > ARMS_LIMIT or not all(0.0 <= mean <= 1.0 for mean in means):
         raise ValueError("the arms' means are no numbers from 0 to 1")
     return means
+
+
+def _arms_of_environment(directory: Path) -> dict[str, Any]:
+    """The arms alone: whoever knows the seed beside them knows every reward."""
+    return {"arms": mapping(decode_json(_either(directory, "environment.json", LONGEST_JSON)).get("arms"))}
 
 
 def _from_table(directory: Path, arms: int) -> NDArray[np.uint16]:

@@ -79,6 +79,25 @@ def test_a_run_under_way_is_held_against_others_on_its_own_streams(tmp_path: Pat
         assert facts.left_out or len(facts.references) == 4
 
 
+def test_an_environment_without_a_launcher_tells_its_arms_and_keeps_its_seed(tmp_path: Path) -> None:
+    place = under_way(tmp_path / "run")
+    regret = by_name(charts_of(place))["regret"]
+    arms = json.loads((place / "manifest.json").read_text())["arms"]
+    (place / "manifest.json").unlink()
+    (place / "environment.json").write_text(json.dumps({"seed": 424242, "arms": arms}))
+    assert by_name(charts_of(place))["regret"].series == regret.series
+    assert "424242" not in str(read_facts(place).manifest)
+
+
+def test_arms_whose_means_nobody_knows_have_shares_and_no_regret(tmp_path: Path) -> None:
+    place = simulated(tmp_path / "run")
+    manifest = json.loads((place / "manifest.json").read_text())
+    (place / "manifest.json").write_text(json.dumps(manifest | {"arms": {"kind": "real", "count": 5}}))
+    (chart,) = charts_of(place)
+    assert chart.name == "share"
+    assert {line.label for line in chart.series} <= {f"arm {number}" for number in range(5)}
+
+
 def test_a_torn_record_of_a_journal_is_not_there_yet(tmp_path: Path) -> None:
     place = under_way(tmp_path / "run")
     before = charts_of(place)

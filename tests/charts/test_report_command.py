@@ -17,6 +17,7 @@ from run_directories import MARKUP, as_of_a_testbed, hostile, simulated, under_w
 
 from agentd.charts.report_style import STYLE, style_hash
 from agentd.cli import cli, main
+from deploy.testbed.registry import announce, new_testbed, record
 
 ELEMENTS = set(
     """html head meta title style body h1 h2 h3 p dl div dt dd small figure figcaption svg text line path polyline
@@ -151,6 +152,17 @@ def test_nothing_is_written_over_unasked_and_no_link_is_followed(
     assert run(mine, "--out", page, "--force").exit_code == 0
     assert victim.read_text() == "mine"
     assert not page.is_symlink()
+
+
+def test_without_a_directory_the_newest_testbed_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    testbed = new_testbed(bytes(8), as_of_a_testbed(tmp_path / "mine"), 4)
+    record(testbed)
+    announce(testbed)
+    done = run("--out", tmp_path / "page.html")
+    assert done.exit_code == 0, done.output
+    assert f"of {tmp_path / 'mine'}" in done.output
+    assert "<h1>mine</h1>" in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.parametrize("words", [["nowhere"], ["empty"], ["mine", "--out", "mine"], ["mine", "--out", "file/x.html"]])

@@ -12,6 +12,7 @@ import click
 
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
 from agentd.files import make_directory, replace_text
+from agentd.untrusted import printable
 
 if TYPE_CHECKING:
     from agentd.charts.chart import Chart
@@ -22,7 +23,7 @@ _SAFE = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.argument("runs", nargs=-1, required=True, metavar="RUN_DIR...", type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, metavar="[RUN_DIR]...", type=click.Path(path_type=Path))
 @click.option(
     "--out", metavar="FILE", type=click.Path(path_type=Path), help=f"Where to write the page.  [default: {PAGE}]"
 )
@@ -42,10 +43,12 @@ def report(
 
     The page needs no server, no network and no script: send it, print it. RUN_DIR may be of a run under way or of
     somebody else; whatever stands in it is shown as text. Only you may read what is written: it tells of every pull.
-    With --svg or --csv and without --out no page is written.
+    With --svg or --csv and without --out no page is written. Without RUN_DIR the testbed is meant that `agentd status`
+    shows.
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
     from agentd.charts.report_page import Told, report_html
 
+    runs = runs or (_usual(),)
     told = [Told.of(run) for run in runs]
     place = out if out is not None else None if svg is not None or csv is not None else Path(PAGE)
     files = list(_files(told, svg, csv))
@@ -60,7 +63,15 @@ def report(
     for why in left_out:
         click.echo(f"left out of {why}", err=True)
     for path, _ in files:
-        click.echo(f"written to {path}")
+        click.echo(f"written to {printable(str(path))}")
+
+
+def _usual() -> Path:
+    from deploy.testbed import registry
+
+    place = registry.choose(None).run_dir
+    click.echo(f"of {printable(str(place))}", err=True)
+    return place
 
 
 def _files(told: Sequence[Told], svg: Path | None, csv: Path | None) -> Iterator[tuple[Path, str]]:
