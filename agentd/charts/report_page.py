@@ -64,7 +64,7 @@ def page(title: str, body: str) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{body}\n"
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>{body}</main>\n"
         f'<footer><p class="note">{escape(KEEP_PRIVATE)} Written by agentd {escape(__version__)}.</p></footer>\n'
         "</body>\n</html>\n"
     )
@@ -141,24 +141,29 @@ def _one(run: Told, name: str, key: str = "0") -> str:
 def _rest(run: Told, key: str) -> str:
     facts = run.facts
     rows = rows_of(facts, run.ledgers)
-    ledger = f"<h2>Agents and their ledgers</h2>{parts.table(HEADINGS, rows, numbers=True)}" if rows else ""
+    agents = parts.table(HEADINGS, rows, label=f"Agents of {facts.name} ({key})", numbers=True)
+    ledger = f"<h2>Agents and their ledgers</h2>{agents}" if rows else ""
     summary = f"<h2>Summary</h2>{parts.pairs(facts.summary)}" if facts.summary else ""
     settings = mapping(facts.manifest.get("settings"))
     others = {name: value for name, value in facts.manifest.items() if name != "settings"}
     asked = f"<h2>Settings</h2>{parts.pairs(settings)}" if settings else ""
     more = f"<details><summary>Versions, arms and graph</summary>{parts.pairs(others)}</details>" if others else ""
     first = run.charts[0] if run.charts else None
-    return f"{parts.charts(run.charts, key)}{parts.marks(first)}{ledger}{summary}{asked}{more}"
+    shown = f"<h2>Charts</h2>{parts.charts(run.charts, key)}" if run.charts else ""
+    return f"{shown}{parts.marks(first)}{ledger}{summary}{asked}{more}"
 
 
 def _several(runs: Sequence[Told], names: Sequence[str]) -> str:
     facts = [run.facts for run in runs]
     body = [f"<h1>{len(runs)} runs compared</h1>", f'<p class="faint">{escape(", ".join(names))}</p>']
-    body.append(parts.charts(compared(facts), "all"))
-    body.append(f"<h2>What came of them</h2>{parts.table(('', *names), _figures(facts), numbers=True)}")
+    body.append(f"<h2>Charts</h2>{parts.charts(compared(facts), 'all')}")
+    came = parts.table(("what", *names), _figures(facts), label="What came of them", numbers=True)
+    body.append(f"<h2>What came of them</h2>{came}")
     if differing := differing_settings(facts):
         rows = [(setting, *values) for setting, values in differing]
-        body.append(f"<h2>Settings that differ</h2>{parts.table(('setting', *names), rows)}")
+        body.append(
+            f"<h2>Settings that differ</h2>{parts.table(('setting', *names), rows, label='Settings that differ')}"
+        )
     else:
         body.append("<h2>Settings that differ</h2><p>None.</p>")
     for place, (run, name) in enumerate(zip(runs, names, strict=True)):

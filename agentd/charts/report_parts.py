@@ -87,8 +87,8 @@ def cards(figures: Iterable[tuple[str, str, str]]) -> str:
     return f'<dl class="figures">{told}</dl>'
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = False) -> str:
-    """A table whose first column names its rows."""
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, label: str, numbers: bool = False) -> str:
+    """A table whose first column names its rows; `label` is for who does not see it."""
     head = "".join(f'<th scope="col">{escape(each)}</th>' for each in headings)
     body = "".join(
         f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}</tr>'
@@ -96,7 +96,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bo
     )
     more = f'<p class="note">and {len(rows) - MOST_ROWS:,} more</p>' if len(rows) > MOST_ROWS else ""
     kind = ' class="numbers"' if numbers else ""
-    scroll = '<div class="scroll" tabindex="0" role="region" aria-label="table">'
+    scroll = f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">'
     return f"{scroll}<table{kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{more}"
 
 

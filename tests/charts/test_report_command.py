@@ -20,7 +20,7 @@ from agentd.cli import cli, main
 from deploy.testbed.registry import announce, new_testbed, record
 
 ELEMENTS = set(
-    """html head meta title style body h1 h2 h3 p dl div dt dd small figure figcaption svg text line path polyline
+    """html head meta title style body main h1 h2 h3 p dl div dt dd small figure figcaption svg text line path polyline
     circle rect clippath g ul li ol span b table thead tbody tr th td details summary footer""".split()  # noqa: SIM905
 )
 ATTRIBUTES = set(
