@@ -10,7 +10,7 @@ WORKERS ?= $(shell echo $$((2 + $$(nproc))))
 PURE := $(addprefix tests/,core wire topology properties scenarios simulate experiment plot run test_architecture.py test_architecture_page.py test_settings.py) \
 	$(addprefix tests/environment/test_,shared_bandit.py)
 
-.PHONY: demo quick test test-long lint format bench clean help
+.PHONY: demo quick test test-long lint format docs bench clean help
 
 help:  ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
@@ -28,6 +28,11 @@ $(VENV)/.ready-run: pyproject.toml
 $(VENV)/.ready-dev: $(VENV)/.ready-run
 	@echo "installing the developers' tools into $(VENV) (once)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.ready-docs: $(VENV)/.ready-run
+	@echo "installing what builds the documentation into $(VENV) (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs,metrics]'
 	@touch $@
 
 demo: $(VENV)/.ready-run  ## run the main job once, on this machine, with no other service
@@ -50,6 +55,9 @@ lint: $(VENV)/.ready-dev  ## formatting, lint and types
 format: $(VENV)/.ready-dev  ## rewrite the sources as ruff wants them
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+docs: $(VENV)/.ready-docs  ## build the documentation site into build/docs/html, and fail on any warning
+	@PYTHONPATH=docs $(BIN)/python -m generate build/docs
 
 bench: $(VENV)/.ready-run  ## measure this machine
 	@$(BIN)/agentd bench
