@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
 import pytest
-from pages import all_pages, blocks_of, own_test_of, run
+from pages import all_pages, blocks_of, own_test_of, run, text_of
 
 MAKE = ["make demo", "make test"]
 """What the Makefile does; `test_readme.py` sees to that."""
@@ -75,3 +76,15 @@ def test_tests_of_single_pages_find_their_blocks_here() -> None:
             assert re.search(r"^from (pages|test_readme) import", own.read_text(encoding="utf-8"), re.MULTILINE), (
                 own.name
             )
+
+
+def test_what_an_epsilon_is_worth_is_computed() -> None:
+    """The table of docs/privacy-for-everyone.md: e^ε, and what fifty-fifty can become."""
+    rows = re.findall(
+        r"^\| ([\d.]+) \| ([\d.,]+) \| ([\d.]+) % \|$", text_of("docs/privacy-for-everyone.md"), re.MULTILINE
+    )
+    assert len(rows) == 5
+    for epsilon, times, sure in rows:
+        odds = math.exp(float(epsilon))
+        assert float(times.replace(",", "")) == pytest.approx(odds, rel=0.005)
+        assert float(sure) == pytest.approx(100 * odds / (1 + odds), abs=0.05)

@@ -107,6 +107,10 @@ def test_metrics_are_those_that_the_page_on_watching_names() -> None:
     assert {metric.name for metric in of_metrics.metrics()} == named
 
 
+def test_two_dashes_stay_two_dashes(site: Path) -> None:
+    assert "by --epsilon-budget" in (site / "metrics.html").read_text(encoding="utf-8")
+
+
 def test_exit_codes_messages_and_names_are_in_the_reference() -> None:
     codes = of_exit_codes.page()
     for fault in of_exit_codes.faults():

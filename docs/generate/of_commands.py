@@ -35,7 +35,7 @@ def _section(path: str, command: click.Command) -> str:
     usage = " ".join([path, *command.collect_usage_pieces(context)])
     told = paragraphs(command.help or command.short_help or "")
     rows = [_row(one, command) for one in command.params]
-    flags = table(["flag", "value", "default", "variable", "what it does"], rows) if rows else ""
+    flags = table(["flag", "default", "what it does, its variable"], rows) if rows else ""
     return f"## {path}\n\n```text\n{usage}\n```\n\n{told}\n{flags}"
 
 
@@ -45,8 +45,9 @@ def _row(one: click.Parameter, command: click.Command) -> list[str]:
     names = ", ".join(code(name) for name in [*one.opts, *one.secondary_opts])
     if isinstance(one, click.Argument):
         names = code(one.make_metavar(context))
-    value = "" if is_flag or isinstance(one, click.Argument) else code(_value(one, context))
-    return [names, value, code(_default(one)), _variable(one, command), plain(getattr(one, "help", None) or "")]
+    value = "" if is_flag or isinstance(one, click.Argument) else plain(_value(one, context))
+    about = [plain(getattr(one, "help", None) or ""), _variable(one, command)]
+    return [f"{names} {value}".strip(), code(_default(one)), " ".join(filter(None, about))]
 
 
 def _value(one: click.Parameter, context: click.Context) -> str:

@@ -39,9 +39,18 @@ def _public(cls: type) -> list[tuple[str, Any]]:
 
 
 def _method(name: str, value: Any) -> str:
-    shown = f".{name}" if isinstance(value, property) else f".{name}{_signature(value)}"
+    shown = f".{name}" if isinstance(value, property) else " ".join(f".{name}{_signature(value)}".split())
     about = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
     return f"\n- `{shown}`: {paragraphs(about).strip()}"
+
+
+def _wrapped(signature: str) -> str:
+    """One line for each parameter, where it would not fit a page."""
+    if len(signature) <= 70:
+        return signature
+    inside, _, after = signature.removeprefix("(").rpartition(")")
+    lines = re.sub(r", (?=\*{0,2}\w+[:=,]|\*,|\*{1,2}\w+)", ",\n    ", inside)  # commas between parameters only
+    return f"(\n    {lines},\n){after}"
 
 
 def _signature(value: Any) -> str:
@@ -49,6 +58,6 @@ def _signature(value: Any) -> str:
         written = re.sub(
             r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(value))
         )  # annotations are text in our code
-        return re.sub(r"^\(self(, )?", "(", written)
+        return _wrapped(re.sub(r"^\(self(, )?", "(", written))
     except (TypeError, ValueError):
         return "(message)"  # an exception that adds nothing to Exception

@@ -24,9 +24,9 @@ GROUPS = {
 def page() -> str:
     """Each setting once, in the group that it belongs to."""
     intro = (
-        "# Settings\n\nMade from the code. Every setting is a flag, a variable (`AGENTD_` and the flag's name in "
-        "capitals, with underscores) and a key of a TOML file (the flag's name with underscores): a flag wins over a "
-        "variable, that over the file, that over the default. [How to set them](settings.md) has the commands.\n"
+        "# The table of settings\n\nMade from the code. Every setting is a flag, a variable (`AGENTD_` and the flag's "
+        "name in capitals, with underscores) and a key of a TOML file (the flag's name with underscores): a flag wins "
+        "over a variable, that over the file, that over the default. [How to set them](settings.md) has the commands.\n"
     )
     told: set[str] = set()
     parts = [intro]
