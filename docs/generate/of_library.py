@@ -15,7 +15,8 @@ def page() -> str:
     names = [name for name in vars(agentd)["__all__"] if not name.startswith("_")]
     intro = (
         "# Library names\n\nMade from the code: what `from agentd import …` gives. [The library](library.md) shows how "
-        "they are used, every block run by a test.\n"
+        "they are used, and [write a policy](writing-a-policy.md) how an algorithm of your own is; every block is run "
+        "by a test.\n"
     )
     return "\n".join([intro, *(_entry(name, getattr(agentd, name)) for name in names)])
 

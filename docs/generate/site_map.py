@@ -27,7 +27,14 @@ SECTIONS = (
         (
             *("docs/choosing.md", "docs/privacy-for-everyone.md", "docs/testbeds.md", "docs/devices.md"),
             *("docs/real-arms.md", "docs/settings.md", "docs/containers.md", "docs/kubernetes.md", "docs/watching.md"),
-            *("docs/budgets.md", "docs/library.md", "docs/sweeps.md", "docs/chaos.md", "docs/audit.md"),
+            *(
+                "docs/budgets.md",
+                "docs/writing-a-policy.md",
+                "docs/library.md",
+                "docs/sweeps.md",
+                "docs/chaos.md",
+                "docs/audit.md",
+            ),
         ),
     ),
     Section(
