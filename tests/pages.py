@@ -18,7 +18,8 @@ LESS_TO_DO = {
     "agentd check": " --seeds 20",
     "agentd soak": " --for 12s",
 }
-"""What is added to commands that take minutes."""
+"""What is added to commands that take minutes, unless they say themselves how much there is to do."""
+HOW_MUCH = ("--repetitions", "--worlds")
 
 _FENCED = re.compile(r"^```(\w*)(?: file=(\S+))?[^\n]*\n(.*?)^```[ ]*$", flags=re.MULTILINE | re.DOTALL)
 
@@ -69,7 +70,7 @@ def own_test_of(page: str) -> Path | None:
 
 def shortened(command: str) -> str:
     for start, flags in LESS_TO_DO.items():
-        if command.startswith(start):
+        if command.startswith(start) and not any(flag in command for flag in HOW_MUCH):
             return command + flags
     return command
 

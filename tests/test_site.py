@@ -25,10 +25,8 @@ from generate.site_map import pages_taken_in
 pytestmark = pytest.mark.system
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(place: Path) -> Path:
     """The site, built as `make docs` builds it."""
-    place = tmp_path_factory.mktemp("site")
     done = subprocess.run(
         [sys.executable, "-m", "generate", str(place)],
         cwd=place,
@@ -43,20 +41,30 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "html"
 
 
-def test_it_is_built_without_a_warning_and_has_every_page(site: Path) -> None:
+def test_it_is_built_without_a_warning_and_all_of_it_is_found(tmp_path: Path) -> None:
+    """One test, because the site takes seconds to build and tests of one file run in several processes."""
+    site = built(tmp_path)
+    has_every_page(site)
+    leads_to_every_page(site)
+    has_no_link_to_nowhere(site)
+    assert requests_of(site) == []
+    assert "by --epsilon-budget" in (site / "metrics.html").read_text(encoding="utf-8"), "two dashes became one"
+
+
+def has_every_page(site: Path) -> None:
     assert set(pages_taken_in()) == set(all_pages()) - {"README.md"}
     for name in pages_taken_in().values():
         assert (site / name.replace(".md", ".html")).is_file(), name
 
 
-def test_every_page_is_reached_from_the_first_one(site: Path) -> None:
+def leads_to_every_page(site: Path) -> None:
     first = (site / "index.html").read_text(encoding="utf-8")
     for page in site.glob("*.html"):
         if page.name not in ("index.html", "genindex.html", "search.html"):
             assert f'href="{page.name}"' in first, page.name
 
 
-def test_every_link_of_a_built_page_leads_somewhere(site: Path) -> None:
+def has_no_link_to_nowhere(site: Path) -> None:
     for page in site.glob("*.html"):
         for target in re.findall(r'(?:href|src)="([^"]+)"', page.read_text(encoding="utf-8")):
             path, _, anchor = html.unescape(target).partition("#")
@@ -67,8 +75,7 @@ def test_every_link_of_a_built_page_leads_somewhere(site: Path) -> None:
                     assert f'id="{anchor}"' in there.read_text(encoding="utf-8"), f"{page.name}: {target}"
 
 
-def test_a_page_that_would_ask_another_machine_is_found(tmp_path: Path, site: Path) -> None:
-    assert requests_of(site) == []
+def test_a_page_that_would_ask_another_machine_is_found(tmp_path: Path) -> None:
     for name, text in {
         "font.html": '<link rel="stylesheet" href="https://fonts.example.org/css">',
         "script.html": "<script src='//cdn.example.org/one.js'></script>",
@@ -105,10 +112,6 @@ def test_every_setting_is_in_the_reference() -> None:
 def test_metrics_are_those_that_the_page_on_watching_names() -> None:
     named = set(re.findall(r"`(agentd_\w+)`", text_of("docs/watching.md")))
     assert {metric.name for metric in of_metrics.metrics()} == named
-
-
-def test_two_dashes_stay_two_dashes(site: Path) -> None:
-    assert "by --epsilon-budget" in (site / "metrics.html").read_text(encoding="utf-8")
 
 
 def test_exit_codes_messages_and_names_are_in_the_reference() -> None:
