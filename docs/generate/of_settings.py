@@ -31,25 +31,22 @@ def page() -> str:
     told: set[str] = set()
     parts = [intro]
     for title, group in GROUPS.items():
-        rows = [_row(one) for one in fields(group) if "knob" in one.metadata and one.name not in told]
+        rows = [_row(one) for one in fields(group) if one.name not in told and _is_set_by_people(one)]
         told |= {one.name for one in fields(group)}
-        parts.append(f"## {title}\n\n{table(['flag', 'key', 'default', 'allowed', 'read by', 'what it does'], rows)}")
+        parts.append(f"## {title}\n\n{table(['flag', 'default', 'allowed', 'what it does'], rows)}")
     return "\n".join(parts)
+
+
+def _is_set_by_people(one: Field[Any]) -> bool:
+    return "knob" in one.metadata and flag_of(one).startswith("--")
 
 
 def _row(one: Field[Any]) -> list[str]:
     said = about(one)
-    flag = flag_of(one)
-    has_flag = flag.startswith("--")
-    allowed = ", ".join(map(code, said.choices)) if said.choices else plain(said.must.removeprefix("be "))
-    return [
-        code(flag) if has_flag else "",
-        code(flag.removeprefix("--").replace("-", "_")),
-        code(_default(one)),
-        allowed,
-        ", ".join(map(code, said.read_by)),
-        plain(said.testbed_help or said.help or "(set by agentd itself)"),
-    ]
+    limits = said.must.removeprefix("be ").removeprefix("lie ")
+    allowed = ", ".join(map(code, said.choices)) if said.choices else plain(limits)
+    readers = f" (read by {', '.join(map(code, said.read_by))})" if said.read_by else ""
+    return [code(flag_of(one)), code(_default(one)), allowed, plain(said.testbed_help or said.help or "") + readers]
 
 
 def _default(one: Field[Any]) -> str:
