@@ -41,7 +41,7 @@ SECTIONS = (
         "Reference",
         (
             *(f"{MADE}commands.md", f"{MADE}settings-table.md", f"{MADE}exit-codes.md", "docs/run-directory.md"),
-            *(f"{MADE}metrics.md", f"{MADE}wire-messages.md", f"{MADE}library-names.md"),
+            *(f"{MADE}metrics.md", f"{MADE}wire-messages.md", f"{MADE}library-names.md", "docs/glossary.md"),
         ),
     ),
     Section(
