@@ -60,12 +60,13 @@ def blocks_of(page: str, *languages: str) -> list[Block]:
 
 
 def own_test_of(page: str) -> Path | None:
-    """The file of tests that a page has for itself, which then sees to all of its blocks."""
+    """The file of tests that a page has for itself, and that names it; it sees to all blocks of the page then."""
     name = Path(page).stem.lower().replace("-", "_")
-    found = [*(ROOT / "tests").rglob(f"test_{name}_page.py"), ROOT / "tests" / f"test_{name}.py"]
-    if page != Path(page).name:  # test_settings.py is about settings, and not about docs/settings.md
-        found.pop()
-    return next((path for path in found if path.is_file()), None)
+    found = [*(ROOT / "tests").rglob(f"test_{name}_page.py"), *(ROOT / "tests").rglob(f"test_{name}_docs.py")]
+    if page == Path(page).name:  # test_settings.py is about settings, and not about docs/settings.md
+        found.append(ROOT / "tests" / f"test_{name}.py")
+    named = (path for path in found if path.is_file() and Path(page).name in path.read_text(encoding="utf-8"))
+    return next(named, None)
 
 
 def shortened(command: str) -> str:

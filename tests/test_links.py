@@ -44,6 +44,18 @@ def test_every_link_leads_somewhere(page: str) -> None:
             assert anchor in anchors_of(there.relative_to(ROOT).as_posix()), f"{page}: {target}"
 
 
+def test_every_page_is_found_from_the_readme() -> None:
+    """By links alone, as on the web; best by a row of its table of pages."""
+    found, new = {"README.md"}, ["README.md"]
+    while new:
+        page = new.pop()
+        there = {((ROOT / page).parent / target.partition("#")[0]).resolve() for target in links_of(page)}
+        known = {path.relative_to(ROOT).as_posix() for path in there if path.is_relative_to(ROOT)}
+        new += (known & set(all_pages())) - found
+        found |= known
+    assert set(all_pages()) - found <= {"docs/index.md", "CHANGELOG.md"}
+
+
 def test_links_are_found() -> None:
     assert sum(len(links_of(page)) for page in all_pages()) > 80
 

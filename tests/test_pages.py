@@ -68,16 +68,6 @@ def test_every_block_is_run_by_somebody_or_only_looked_at(page: str) -> None:
             assert block.language in RUN | SHOWN, f"{page}: {block.language or 'no language'}"
 
 
-def test_tests_of_single_pages_find_their_blocks_here() -> None:
-    """There is one reader of pages and one way to run a command of theirs."""
-    for page in all_pages():
-        own = own_test_of(page)
-        if own is not None and blocks_of(page, *RUN):
-            assert re.search(r"^from (pages|test_readme) import", own.read_text(encoding="utf-8"), re.MULTILINE), (
-                own.name
-            )
-
-
 def test_what_an_epsilon_is_worth_is_computed() -> None:
     """The table of docs/privacy-for-everyone.md: e^ε, and what fifty-fifty can become."""
     rows = re.findall(

@@ -44,11 +44,6 @@ def test_every_picture_of_the_readme_is_there() -> None:
         assert (ROOT / picture).is_file(), picture
 
 
-def test_every_page_is_in_its_table() -> None:
-    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
-    assert {page for page in pages if f"(docs/{page})" not in README} == set()
-
-
 def test_what_it_says_of_privacy_is_what_the_page_says() -> None:
     """The theorem's words are the same in both places, and each limit that the page names is named."""
     page = " ".join(text_of("docs/privacy.md").split())
