@@ -10,7 +10,7 @@ WORKERS ?= $(shell echo $$((2 + $$(nproc))))
 PURE := $(addprefix tests/,core wire topology properties scenarios simulate experiment plot run test_architecture.py test_architecture_page.py test_settings.py) \
 	$(addprefix tests/environment/test_,shared_bandit.py)
 
-.PHONY: demo quick test test-long lint format docs bench clean help
+.PHONY: demo quick test test-long lint format bench clean help
 
 help:  ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
@@ -56,11 +56,12 @@ format: $(VENV)/.ready-dev  ## rewrite the sources as ruff wants them
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-docs: $(VENV)/.ready-docs  ## build the documentation site into build/docs/html, and fail on any warning
-	@PYTHONPATH=docs $(BIN)/python -m generate build/docs
-
 bench: $(VENV)/.ready-run  ## measure this machine
 	@$(BIN)/agentd bench
+
+.PHONY: docs
+docs: $(VENV)/.ready-docs  ## build the documentation site into build/docs/html, and fail on any warning
+	@PYTHONPATH=docs $(BIN)/python -m generate build/docs
 
 clean:  ## remove what the targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage build runs *.egg-info
