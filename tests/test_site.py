@@ -47,8 +47,20 @@ def test_it_is_built_without_a_warning_and_all_of_it_is_found(tmp_path: Path) ->
     has_every_page(site)
     leads_to_every_page(site)
     has_no_link_to_nowhere(site)
+    can_be_used_by_keyboard_and_ear(site)
     assert requests_of(site) == []
     assert "by --epsilon-budget" in (site / "metrics.html").read_text(encoding="utf-8"), "two dashes became one"
+
+
+def can_be_used_by_keyboard_and_ear(site: Path) -> None:
+    """What axe-core found serious in the theme's pages stays mended."""
+    for page in site.glob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert "<pre>" not in text, page.name
+        for opening in re.findall(r'<[a-z]+ [^>]*role="heading"[^>]*>', text):
+            assert "aria-level" in opening, page.name
+        for opening in re.findall(r'<div [^>]*class="table-wrapper[^>]*>', text):
+            assert 'tabindex="0"' in opening, page.name
 
 
 def has_every_page(site: Path) -> None:

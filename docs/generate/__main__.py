@@ -6,6 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from generate.accessible import make_accessible
 from generate.assembling import assemble
 from generate.outside import requests_of
 
@@ -22,6 +23,7 @@ def build(out: Path) -> int:
     here = str(Path(__file__).parent)
     if code := build_main([*strict, "-b", "html", "-c", here, "-d", str(out / "doctrees"), str(source), str(html)]):
         return code
+    make_accessible(html)
     asked = requests_of(html)
     for line in asked:
         sys.stderr.write(f"a built page asks another machine: {line}\n")

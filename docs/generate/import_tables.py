@@ -22,4 +22,4 @@ def _told(picture: str) -> str:
             importer, found, imported = line.strip().partition(f" {arrow} ")
             if found:
                 rows.append([code(importer), verb, ", ".join(map(code, imported.split(" & ")))])
-    return table(["", "", ""], rows)
+    return table(["part", "how", "whom"], rows)
