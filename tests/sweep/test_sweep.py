@@ -179,7 +179,7 @@ def test_without_joblib_one_process_does_it_all(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.system
 def test_a_policy_that_was_changed_is_measured_again(tmp_path: Path) -> None:
     """The rows of the older one were taken for the newer one's."""
-    page = (Path(__file__).parents[2] / "docs" / "library.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "writing-a-policy.md").read_text(encoding="utf-8")
     text = page.partition("```python file=greedy.py\n")[2].partition("```")[0]
     command = [sys.executable, "-m", "agentd", "sweep", "--algorithm", "mine.py:EpsilonGreedy", "--agents", "3"]
     command += ["--rounds", "30", "--repetitions", "1", "--jobs", "1", "--out", "out"]
