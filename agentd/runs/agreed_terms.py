@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 
 from agentd.core.policy import ALGORITHMS
-from agentd.core.terms import BEACON_BYTES, RUN_BYTES, Clock, PolicyTerms, Terms, id_ranges
+from agentd.core.terms import RUN_BYTES, Clock, PolicyTerms, Terms, id_ranges
 from agentd.runs.spec import RunSpec
 
 
@@ -17,9 +17,12 @@ def terms_of(
     clock: Clock = Clock.LOCKSTEP,
     interval_us: int = 0,
     start_ms: int = 0,
-    beacon: bytes = bytes(BEACON_BYTES),
+    beacon: bytes | None = None,
 ) -> Terms:
-    """What the agents of this run agree on; it is closed: nobody takes part whom the spec does not have."""
+    """What the agents of this run agree on; it is closed: nobody takes part whom the spec does not have.
+
+    Without a beacon it is that of the spec's seed.
+    """
     return Terms(
         arms=spec.arms.count,
         lifetime=spec.gamma,
@@ -28,7 +31,7 @@ def terms_of(
         clock=clock,
         interval_us=interval_us,
         start_ms=start_ms,
-        beacon=beacon,
+        beacon=beacon_of_seed(spec.seed) if beacon is None else beacon,
         policies=_policies(spec),
     )
 

@@ -35,6 +35,7 @@ from agentd.simulation.vector_policies import (
     VectorPolicy,
 )
 from agentd.simulation.vector_sealed import TogetherSealed, TogetherThompson
+from agentd.simulation.vector_shielded import TogetherShielded
 
 _COLUMN_POLICIES: dict[str, Callable[[Layout], VectorPolicy]] = {
     "ucb1": Alone,
@@ -44,6 +45,7 @@ _COLUMN_POLICIES: dict[str, Callable[[Layout], VectorPolicy]] = {
     "private-ucb": TogetherPrivate,
     "byzantine-ucb": TogetherRobust,
     "sealed": TogetherSealed,
+    "shielded": TogetherShielded,
 }
 
 Progress = Callable[[int], None]

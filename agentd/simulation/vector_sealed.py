@@ -68,18 +68,27 @@ class TogetherSealed:
         self._open[place] = pulls
         self._secret[place] += told
         group, least = self._group.at(trial)
-        closing = group * self._worth[pulls] >= np.maximum(least, self._samples.ravel()[place])
+        closing = group * self._worth[pulls] >= np.maximum(least, self._known(place))
         self._note_messages(trial, closing)
+        self._news[closing] = True
+        self.releases[closing] += 1
+        self._tell(trial, arm, place, closing)
+
+    def _tell(self, trial: int, arm: Ints, place: Ints, closing: Mask) -> None:
+        """Close the batches of who is closing one, say so, and take in what arrives before the next trial."""
         said = np.zeros(2 * self._samples.size)
         where = place[closing]
         if len(where):
             self._close(where, said)
-            self._news[closing] = True
-            self.releases[closing] += 1
         samples_rows = self._layout.active(arm[closing], self._layout.arms, closing.nonzero()[0])
         active = [rows + [row + self._layout.arms for row in rows] for rows in samples_rows]
         self._spread.say(trial, said.reshape(self._arrived.shape[1:]), active)
         self._hear(trial + 1)
+
+    def _known(self, place: Ints) -> Floats:
+        """The samples of what is known at these places of (arm, agent)."""
+        known: Floats = self._samples.ravel()[place]
+        return known
 
     def _note_messages(self, trial: int, closing: Mask) -> None:
         telling = closing | (trial - self._told_at >= self._refresh)
@@ -88,17 +97,20 @@ class TogetherSealed:
 
     def _close(self, where: Ints, said: Floats) -> None:
         """Seal the open batches at these places of (arm, agent); what they add to the records is said."""
+        counted, samples, total = self._counted(where), self._own_samples[where], self._own_sums[where]
+        self._seal(where)
+        said[where] = self._own_samples[where] - samples
+        said[where + self._samples.size] = self._counted(where) - counted
+        self._samples.ravel()[where] += said[where]
+        self._sums.ravel()[where] += self._own_sums[where] - total
+
+    def _seal(self, where: Ints) -> None:
+        """Add what the open batches at these places release to the agents' own records; the batches are empty then."""
         noised = self._secret[where] + laplace(self._noise, where, np.float64(self._weighting.scale))
         pulls = self._open[where]
         batches = zip(pulls.tolist(), noised.tolist(), strict=True)
-        weighed = [self._weighting.weighed(number, total) for number, total in batches]
-        counted = self._counted(where)
+        self._own_sums[where] += [self._weighting.weighed(number, total) for number, total in batches]
         self._own_samples[where] += self._worth[pulls]
-        self._own_sums[where] += weighed
-        said[where] = self._worth[pulls]
-        said[where + self._samples.size] = self._counted(where) - counted
-        self._samples.ravel()[where] += said[where]
-        self._sums.ravel()[where] += weighed
         self._open[where] = self._secret[where] = 0
 
     def _counted(self, where: Ints) -> Ints:
@@ -132,10 +144,7 @@ class TogetherSealed:
     def _indices(self, trial: int, samples: Floats, sums: Floats, who: Ints) -> Floats:
         if self._thompson:
             return thompson_indices(sums, samples, self._coins.at(trial, who, self._group.at(trial)[0][who]))
-        share = 1.0 + samples.sum(axis=0) / samples
-        # The same logarithm as the core's: numpy's own may differ in the last bit.
-        log = np.array([math.log(value) for value in share.ravel().tolist()]).reshape(share.shape)
-        return sums / samples + np.sqrt(UCB_WIDTH * log / samples)
+        return sums / samples + ucb_widths(samples)
 
 
 class TogetherThompson(Together):
@@ -155,6 +164,14 @@ class TogetherThompson(Together):
             samples, sums = self._counts[:, known] * UNIT, self._sums[:, known]
             arm[known] = best_of(thompson_indices(sums, samples, self._coins.at(trial, known, self._groups[known])))
         return arm
+
+
+def ucb_widths(samples: Floats) -> Floats:
+    """√(0.6·ln(1 + ΣA/A)/(2A)) per arm and agent."""
+    share = 1.0 + samples.sum(axis=0) / samples
+    # The same logarithm as the core's: numpy's own may differ in the last bit.
+    log = np.array([math.log(value) for value in share.ravel().tolist()]).reshape(share.shape)
+    return np.sqrt(UCB_WIDTH * log / samples)
 
 
 def thompson_indices(sums: Floats, samples: Floats, coins: Floats) -> Floats:
