@@ -456,7 +456,10 @@ def _own_arms_faults(s: AgentSettings) -> Iterator[str]:
     if s.terms is None:
         yield "--environment names arms of this agent's own: then --terms FILE must say what is agreed on"
     if s.max_outstanding > 1 and (s.algorithm not in ("sealed", "shielded") or s.clock != "free"):
-        yield "--max-outstanding beyond 1 takes --algorithm sealed or shielded, which need not wait for rewards, and --clock free"
+        yield (
+            "--max-outstanding beyond 1 takes --algorithm sealed or shielded, which need not wait for rewards, "
+            "and --clock free"
+        )
     if s.state is None or s.algorithm not in ALGORITHMS or not ALGORITHMS[s.algorithm].noised:
         return
     if not ALGORITHMS[s.algorithm].disjoint:

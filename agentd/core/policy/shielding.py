@@ -209,7 +209,7 @@ class _Arm:
             slope = mine + (weights * inside).sum(axis=1)
             low, high = np.where(force > 0.0, here, low), np.where(force < 0.0, here, high)
             there = here + np.where(slope > 0.0, force / np.where(slope > 0.0, slope, 1.0), np.sign(force))
-            there = np.where((there > low) & (there < high), there, 0.5 * (low + high))
+            there = np.where((there >= low) & (there <= high), there, 0.5 * (low + high))
             there = np.where(force == 0.0, here, there)
             centre[rows] = there
             going_on = np.abs(there - here) > _SETTLED
