@@ -215,7 +215,7 @@ def _expected(spec: RunSpec, trial: int) -> Ints:
     return heard
 
 
-def _all_held_since(trial: int, groups: Ints) -> Ints:
+def all_held_since(trial: int, groups: Ints) -> Ints:
     """`held_since` for many agents, whose groups have few different sizes."""
     sizes, which = np.unique(groups, return_inverse=True)
     since: Ints = np.array([held_since(trial, size) for size in sizes.tolist()], dtype=np.int64)[which]
@@ -231,9 +231,14 @@ class CoinsOfAll:
         self._drawn = np.empty((layout.width, layout.arms))
         self._since = np.zeros(layout.width, dtype=np.int64)  # the trial that each row is of
 
+    def of(self, one: int, trial: int) -> Floats:
+        """The coins of one agent at a trial, per arm."""
+        seed, agent = self._keys[one]
+        return self._rekeyed.at(seed, Purpose.COIN, agent, trial).standard_normal(self._drawn.shape[1])
+
     def at(self, trial: int, who: Ints, groups: Ints) -> Floats:
         """Per arm and agent, the coins that decide at this trial in groups of these sizes."""
-        since = _all_held_since(trial, groups)
+        since = all_held_since(trial, groups)
         stale = self._since[who] != since
         for one, first in zip(who[stale].tolist(), since[stale].tolist(), strict=True):
             seed, agent = self._keys[one]

@@ -16,7 +16,6 @@ from agentd.core.message import MAX_TRIAL
 from agentd.core.policy.sealed import VARIANCE
 from agentd.core.policy.shielding import (
     MOVED,
-    ZEAL,
     Own,
     Settled,
     Told,
@@ -29,11 +28,12 @@ from agentd.core.policy.shielding import (
     settled_every,
     summed,
     told_of,
+    zeal,
 )
 from agentd.runs.agreed_terms import beacon_of_seed
 from agentd.runs.spec import RunSpec
 from agentd.simulation.vector_policies import Floats, Ints, Layout
-from agentd.simulation.vector_sealed import Mask, TogetherSealed, ucb_widths
+from agentd.simulation.vector_sealed import Mask, TogetherSealed, all_held_since, ucb_widths
 
 _ROWS = 64
 """Agents that are settled at once: their tables fit a cache."""
@@ -50,6 +50,9 @@ class TogetherShielded(TogetherSealed):
         self._settled_at = np.full((layout.arms, layout.width), -MAX_TRIAL, dtype=np.int64)
         self._means = layout.zeros()
         self._weight = layout.zeros()
+        self._zeal = np.concatenate([tables.zeal() for tables in self._tables], axis=1)
+        self._tossed = layout.zeros()
+        self._tossed_at = np.zeros((layout.arms, layout.width), dtype=np.int64)
 
     def choose(self, trial: int) -> Ints:
         """Settle the arms whose records have changed, decide anew where that was done; repeat the arm elsewhere."""
@@ -119,10 +122,23 @@ class TogetherShielded(TogetherSealed):
     def _indices(self, trial: int, samples: Floats, sums: Floats, who: Ints) -> Floats:  # noqa: ARG002
         means = self._means[:, who] / UNIT
         if self._thompson:
-            coins = self._coins.at(trial, who, np.ones(len(who), dtype=np.int64))  # held by nobody
-            coins *= np.where(np.arange(len(samples))[:, np.newaxis] == self._duty[who], 1.0, ZEAL)
+            coins = self._held_coins(trial, who)
+            coins *= self._zeal[:, who]
             return means + np.sqrt(VARIANCE / samples) * coins
         return means + ucb_widths(samples)
+
+    def _held_coins(self, trial: int, who: Ints) -> Floats:
+        """The coins of each arm, tossed when it was settled last, or all of them at the trials of `held_since`."""
+        since = all_held_since(trial, self._group.at(trial)[0][who])
+        tossed = np.maximum(self._settled_at[:, who], since)
+        new = tossed != self._tossed_at[:, who]
+        for column in np.flatnonzero(new.any(axis=0)).tolist():
+            agent = int(who[column])
+            for at in set(tossed[new[:, column], column].tolist()):
+                arms = tossed[:, column] == at
+                self._tossed[arms, agent] = self._coins.of(agent, at)[arms]
+        self._tossed_at[:, who] = tossed
+        return self._tossed[:, who]
 
 
 class _Tables:
@@ -136,7 +152,8 @@ class _Tables:
         self._place = np.argsort(self._columns, axis=1)  # of each origin among the columns
         self._duties = np.bincount(self.duty, minlength=arms).tolist()
         self._told = np.zeros((3, arms, agents, agents))  # samples, means, 1/samples
-        # In the order of ids, as trust is in an origin whatever the arm.
+        self._excess_now = np.zeros((arms, agents, agents))
+        # The same in the order of ids, as trust is in an origin whatever the arm.
         self._excess = np.zeros((arms, agents, agents))
         self._trust, self._noted = np.ones((2, agents, agents))
         self._reach = min(spec.gamma, spec.network.diameter)
@@ -145,25 +162,41 @@ class _Tables:
         self._kept_back: dict[int, dict[int, tuple[int, ...]]] = {agent: {} for agent in range(agents)}
         self._all_did_their_duty = False
 
+    def zeal(self) -> Floats:
+        """Per arm and agent, how far its coins count."""
+        volunteers = np.array([zeal(number) for number in self._duties])
+        on_duty = self.duty == np.arange(len(self._duties))[:, np.newaxis]
+        return np.where(on_duty, 1.0, volunteers[:, np.newaxis])
+
     def settle(self, arm: int, rows: Ints, own: Own) -> tuple[Settled, Mask | None]:
         """What some agents make of an arm; and which arms they are to look at again, because trust has moved."""
-        trust, columns = self._trust[rows], self._columns[arm]
-        samples, means, inverse = self._told[:, arm, rows]
-        told = Told(samples, means, inverse, trust[:, columns], self._duties[arm])
+        some = _as_slice(rows)  # mostly all agents: then nothing is copied
+        samples, means, inverse = (table[arm, some] for table in self._told)
+        trust = self._trust[some]
+        told = Told(samples, means, inverse, trust[:, self._columns[arm]], self._duties[arm])
         settled = settle(told, own, (1.0 - trust).sum(axis=1))
-        self._excess[arm, rows] = beyond_chance(settled.dissent)[:, self._place[arm]]
-        trust = believed(summed([excess[rows] for excess in self._excess]))
-        self._trust[rows] = trust
-        moved = np.abs(trust - self._noted[rows]) > MOVED
+        return settled, self._note_dissent(arm, rows, beyond_chance(settled.dissent))
+
+    def _note_dissent(self, arm: int, rows: Ints, excess: Floats) -> Mask | None:
+        """Trust as it is now; which arms are to be looked at again by whom, if any."""
+        which, columns = ((excess > 0.0) | (self._excess_now[arm, rows] > 0.0)).nonzero()
+        self._excess_now[arm, rows] = excess
+        if not len(which):
+            return None
+        origins, agents = self._columns[arm][columns], rows[which]
+        self._excess[arm, agents, origins] = excess[which, columns]
+        trust = believed(summed(list(self._excess[:, agents, origins])))
+        self._trust[agents, origins] = trust
+        moved = np.abs(trust - self._noted[agents, origins]) > MOVED
         if not moved.any():
-            return settled, None
-        which, origins = moved.nonzero()
-        self._noted[rows[which], origins] = trust[which, origins]
+            return None
+        which, agents, origins = which[moved], agents[moved], origins[moved]
+        self._noted[agents, origins] = trust[moved]
         again = np.zeros((len(self._excess), len(rows)), dtype=np.bool_)
         for each in range(len(self._excess)):
-            holds = self._told[0, each, rows[which], self._place[each, origins]] > 0.0
+            holds = self._told[0, each, agents, self._place[each, origins]] > 0.0
             again[each, which[holds]] = True
-        return settled, again
+        return again
 
     def say(self, who: Ints, arms: Ints, samples: Ints, sums: Ints) -> None:
         """Note what agents have published in this trial; of an origin only its duty counts, until that was said."""
@@ -198,6 +231,12 @@ class _Tables:
             for table, values in zip(self._told, told_of(*said.numbers()), strict=True):
                 table[arms, receivers, columns] = values[which]
             stale[arms, receivers] = True
+
+
+def _as_slice(rows: Ints) -> slice | Ints:
+    """The same rows as a slice, if they follow each other."""
+    first, last = int(rows[0]), int(rows[-1])
+    return slice(first, last + 1) if last - first == len(rows) - 1 else rows
 
 
 class _Records(NamedTuple):

@@ -31,6 +31,7 @@ from agentd.core.policy.shielding import (
     settled_every,
     summed,
     told_of,
+    zeal,
 )
 
 _PULLS, _SAMPLES, _TOTAL = 0, 2, 3
@@ -67,8 +68,10 @@ class Beliefs:
         self._excess = np.zeros((arms, 0))
         self._trust, self._noted = np.ones((2, 0))
         self._columns: dict[int, Columns] = {}
+        self._zeal: list[float] | None = None
         self._stale: set[int] = set()
-        self._settled_at = [-MAX_TRIAL] * arms
+        self.settled_at = [-MAX_TRIAL] * arms
+        """The trial at which each arm was looked at last."""
         self._centre = [0.0] * arms
         self._on_time: set[int] = set()  # columns of those who have told of their duty
         self._lost: set[int] = set()  # columns that were told of as distrusted
@@ -117,12 +120,19 @@ class Beliefs:
     def settle(self, trial: int, own: list[Record], group: int) -> bool:
         """Look at the arms whose records have changed, unless that was done just now; whether there were any."""
         every = settled_every(trial)
-        due = [arm for arm in sorted(self._stale) if trial - self._settled_at[arm] >= every]
+        due = [arm for arm in sorted(self._stale) if trial - self.settled_at[arm] >= every]
         for arm in due:
             self._stale.discard(arm)
             self._settle_arm(arm, own[arm], group)
-            self._settled_at[arm] = trial
+            self.settled_at[arm] = trial
         return bool(due)
+
+    def zeal(self, duty: int) -> list[float]:
+        """Per arm, how far coins count for who has this duty."""
+        if self._zeal is None:
+            numbers = np.bincount(self._duty[self._duty >= 0], minlength=self._arms)
+            self._zeal = [zeal(number) for number in numbers.tolist()]
+        return [1.0 if arm == duty else eager for arm, eager in enumerate(self._zeal)]
 
     def doubts(self) -> list[Doubt]:
         """Whom it has heard of, those it trusts least first."""
@@ -207,6 +217,7 @@ class Beliefs:
             self._make_room(2 * (column + 1))
         self._duty[column] = duty_of(self._beacon, origin, self._arms)
         self._columns.clear()
+        self._zeal = None
         return column
 
     def _make_room(self, columns: int) -> None:

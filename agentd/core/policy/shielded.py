@@ -8,9 +8,10 @@ records of others, because some of them may lie (`shielding` has the rule, `beli
   of the run's terms and drawn after the ids are fixed: liars choose where they volunteer, not where they are on duty.
   How much is known of the arm does not make the first batch longer, so that nobody who comes late, and nobody who is
   told large numbers, is kept at its duty.
-- An arm whose records have changed is settled anew, at most every 1 + ⌊t/64⌋ rounds; the arm with the largest draw
-  around the settled mean is chosen, and again until something is settled. Volunteers' exploring counts little, so
-  whoever has an arm as its duty explores it more than others do.
+- An arm whose records have changed is settled anew, at most every 1 + ⌊t/32⌋ rounds; the arm with the largest draw
+  around the settled mean is chosen, and again until something is settled. An arm's coin is held until the arm is
+  settled anew, or coins are tossed as with `sealed`. Volunteers' exploring counts little, so whoever has an arm as its
+  duty explores it, and where these are enough others follow the means (`zeal`).
 - Batches close on what the agent released itself and what it believes of the others: A = Ao + Σw.
 
 Why it is private. Everything here is post-processing: duty follows from public values, settled means and trust from
@@ -33,10 +34,10 @@ from agentd.core.grid import UNIT
 from agentd.core.message import Columns, Held, News
 from agentd.core.policy.base import Intent, Released
 from agentd.core.policy.beliefs import Beliefs, Doubt
-from agentd.core.policy.coins import Coins
+from agentd.core.policy.coins import Coins, held_since
 from agentd.core.policy.knobs import PolicySettings
 from agentd.core.policy.sealed import VARIANCE, Sealed, upper_widths
-from agentd.core.policy.shielding import ZEAL, duty_of
+from agentd.core.policy.shielding import duty_of
 from agentd.core.privacy.ledger import Release
 from agentd.core.terms import BEACON_BYTES, Terms
 
@@ -49,6 +50,8 @@ class Shielded(Sealed):
         self._id = own
         self._duty = duty_of(bytes(BEACON_BYTES), own, settings.arms)
         self._beliefs = Beliefs(settings.arms, settings.tolerate, self._pool)
+        self._tossed = [0.0] * settings.arms
+        self._tossed_at = [0] * settings.arms
         self._excused = False  # the budget has refused to release what duty asks for
 
     def agree(self, terms: Terms, lifetime: int) -> None:
@@ -118,10 +121,20 @@ class Shielded(Sealed):
         return indices.index(max(indices))
 
     def _draws(self, trial: int, samples: list[int]) -> list[float]:
-        """√(1/(4A))·gauss per arm, less for arms that are not its duty."""
-        coins = self._coins.gauss(trial, len(samples))
-        zeal = [1.0 if arm == self._duty else ZEAL for arm in range(len(samples))]
+        """√(1/(4A))·gauss per arm, less on arms that enough others have as their duty."""
+        zeal = self._beliefs.zeal(self._duty)
+        coins = self._held_coins(trial)
         return [
             math.sqrt(VARIANCE / known) * (coin * eager)
             for known, coin, eager in zip(samples, coins, zeal, strict=True)
         ]
+
+    def _held_coins(self, trial: int) -> list[float]:
+        """The coins of each arm, tossed when it was settled last, or all of them at the trials of `held_since`."""
+        since = held_since(trial, self._expected(trial))
+        for arm, settled_at in enumerate(self._beliefs.settled_at):
+            tossed_at = max(settled_at, since)
+            if tossed_at != self._tossed_at[arm]:
+                self._tossed_at[arm] = tossed_at
+                self._tossed[arm] = self._coins.gauss(tossed_at, len(self._tossed))[arm]
+        return self._tossed

@@ -20,6 +20,7 @@ grid. Numbers are samples and means in doubles. See docs/algorithms.md for what 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -45,13 +46,13 @@ SOFTNESS = 0.1
 """r0: how slowly trust begins to fall."""
 CAUTION = 3.0
 """κ: how many times the possible bias is taken off."""
-ZEAL = 1.0
-"""How much of its coins an agent goes by on arms that are not its duty."""
+ENOUGH = 2.5
+"""Of those who have an arm as their duty, so many are enough to explore it; where there are more, others do so less."""
 MOVED = 0.2
 """Trust that has moved by more than this is a reason to look at all arms of its origin again."""
 _LEAST = 0.001
 _PASSES = 10
-_SETTLED = 1e-9
+_SETTLED = 1e-8
 """Of a mean, far below the grid."""
 _FAR = 1e9
 _LARGEST_POWER = 600.0
@@ -106,9 +107,14 @@ def columns_of(duties: Columns, arm: int) -> Columns:
     return np.argsort(duties != arm, kind="stable")
 
 
+def zeal(duties: int) -> float:
+    """How far coins may move the index of an arm that is not one's duty, where so many have it as theirs."""
+    return min(1.0, math.sqrt(ENOUGH / duties)) if duties else 1.0
+
+
 def settled_every(trial: int) -> int:
     """So many rounds apart an arm is looked at, at most: what is known changes ever more slowly."""
-    return 1 + trial // 64
+    return 1 + trial // 32
 
 
 def liars_among(group: Columns, share: float) -> Floats:
