@@ -101,6 +101,8 @@ def summarise(scenario: Scenario, outcome: Outcome, wall_s: float, *, simulated:
     }
     if outcome.estimates:
         summary["estimates_that_fell_back"] = outcome.fallbacks / outcome.estimates
+    if outcome.distrusted is not None:
+        summary["distrusted"] = {str(origin): times for origin, times in outcome.distrusted.items()}
     return summary
 
 

@@ -26,6 +26,7 @@ from agentd.core.assembly import assemble, seeded_liar
 from agentd.core.gossip import WINDOW
 from agentd.core.lies import Attack
 from agentd.core.message import MAX_TRIAL
+from agentd.core.policy.beliefs import DOUBTED, as_figures
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import Noise
 from agentd.core.saved_state import SavedState
@@ -283,6 +284,7 @@ async def _leave(part: _Part, watch: FaultWatch | None) -> None:
     await _say_last(part.environment, part.report(done=True), log)
     if watch is not None:
         log = log.bind(longest_round_s=round(watch.longest_round_s, 3))
+    _tell_of_trust(agent, log)
     lies = {} if agent.liar is None else {"lies": agent.liar.lies_told}
     dropped = dict(_dropped(agent, link))
     log.info("done", trial=agent.trial, dropped=dropped, heard=agent.heard, **lies, **part.standing())
@@ -329,6 +331,7 @@ async def _take_part(part: _Part) -> None:
 
     def report() -> None:
         environment.report(part.report(done=False))
+        _tell_of_trust(agent, part.log)
         part.health.beat(agent.trial)
         if gc.get_freeze_count():  # a process of its own
             # Python keeps thousands of freed tuples of every size, and gives them back in a full collection only, which
@@ -441,6 +444,14 @@ def _report(
 def _dropped(agent: Agent, link: Link) -> Counter[str]:
     ledger = agent.policy.ledger
     return agent.dropped + link.dropped + Counter({"budget": ledger.refused if ledger else 0})
+
+
+def _tell_of_trust(agent: Agent, log: Log) -> None:
+    """Log who has lost this agent's trust or regained it, once per change; algorithms without trust log nothing."""
+    told = getattr(agent.policy, "changes_of_trust", None)
+    for doubt in told() if told is not None else ():
+        lost = doubt.trust < 1000 * DOUBTED
+        log.warning("trust lost" if lost else "trust regained", **as_figures(doubt))
 
 
 def _hear_signals(stop: asyncio.Event, log: Log, log_file: str | None) -> None:

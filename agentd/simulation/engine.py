@@ -165,6 +165,8 @@ def _outcome(
         outcome.releases = int(policy.releases[mine].sum())
         outcome.epsilon = np.where(policy.releases[mine] > 0, _one_release(layout.specs[run]), 0.0)
         outcome.epsilon_at_delta = _at_delta(layout.specs[run], layout.agents)
+    if isinstance(policy, TogetherShielded):
+        outcome.distrusted = policy.distrusted(run)
     if isinstance(policy, TogetherRobust):
         outcome.fallbacks = int(policy.fallbacks[run])
         outcome.estimates = policy.estimates

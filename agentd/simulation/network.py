@@ -22,6 +22,7 @@ from agentd.core.message import Batch
 from agentd.core.policy.base import Restorable
 from agentd.core.policy.byzantine_ucb import ByzantineUcb
 from agentd.core.policy.coins import KeyedCoins
+from agentd.core.policy.shielded import Shielded
 from agentd.core.privacy.laplace import SeededLaplace
 from agentd.core.rounds import Rounds, Standing
 from agentd.core.saved_state import Charged, SavedState
@@ -114,6 +115,10 @@ class InMemoryNetwork:
             if isinstance(agent.policy, ByzantineUcb):
                 outcome.fallbacks += agent.policy.fallbacks
                 outcome.estimates += agent.policy.estimates
+        trusting = [agent.policy for agent in self.agents if isinstance(agent.policy, Shielded)]
+        if trusting:
+            times = Counter(origin for policy in trusting for origin in policy.distrusted())
+            outcome.distrusted = dict(sorted(times.items()))
         if any(agent.policy.ledger is not None for agent in lives):
             self._charge(lives)
         return outcome

@@ -13,6 +13,7 @@ import numpy as np
 
 from agentd.core.grid import UNIT
 from agentd.core.message import MAX_TRIAL
+from agentd.core.policy.beliefs import DOUBTED
 from agentd.core.policy.sealed import VARIANCE
 from agentd.core.policy.shielding import (
     MOVED,
@@ -60,6 +61,10 @@ class TogetherShielded(TogetherSealed):
         if due.any():
             self._settle(trial, due)
         return super().choose(trial)
+
+    def distrusted(self, run: int) -> dict[int, int]:
+        """By how many agents of a run each of the others is trusted less than half."""
+        return self._tables[run].distrusted()
 
     def _settle(self, trial: int, due: Mask) -> None:
         agents = self._layout.agents
@@ -161,6 +166,11 @@ class _Tables:
         self._said: list[_Records] = []
         self._kept_back: dict[int, dict[int, tuple[int, ...]]] = {agent: {} for agent in range(agents)}
         self._all_did_their_duty = False
+
+    def distrusted(self) -> dict[int, int]:
+        """By how many each origin is."""
+        times = np.count_nonzero(self._trust < DOUBTED, axis=0)
+        return {origin: int(times[origin]) for origin in np.flatnonzero(times).tolist()}
 
     def zeal(self) -> Floats:
         """Per arm and agent, how far its coins count."""

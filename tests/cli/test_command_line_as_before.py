@@ -63,7 +63,7 @@ CHANGED_SETTINGS: dict[str, str] = {
 """Defaults and exit codes that are others today, as in "agent.gamma", and why."""
 
 
-NEW_CHOICES = {"coop-thompson": "an algorithm"}
+NEW_CHOICES = {"coop-thompson": "an algorithm", "shielded": "an algorithm"}
 """What there is to choose since; a choice that has company is no other."""
 
 

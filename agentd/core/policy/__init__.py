@@ -160,7 +160,7 @@ _ALL = (
     ),
     Algorithm(
         "shielded",
-        "sealed, so aggregated that liars cannot steer: private and robust at once",
+        "sealed, so aggregated that liars cannot steer",
         SEALED,
         True,
         True,

@@ -8,7 +8,7 @@ that is kept and counts from then on, so the order in which messages come makes 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,6 +52,17 @@ class Doubt(NamedTuple):
     """The mean that its record claims."""
     expected: float
     """The mean that the others agree on."""
+
+
+def as_figures(doubt: Doubt) -> dict[str, Any]:
+    """The same for logs and pages."""
+    return {
+        "origin": doubt.origin,
+        "trust": doubt.trust / 1000,
+        "arm": doubt.arm,
+        "claimed": round(doubt.claimed, 4),
+        "expected": round(doubt.expected, 4),
+    }
 
 
 class Beliefs:
@@ -138,6 +149,10 @@ class Beliefs:
         """Whom it has heard of, those it trusts least first."""
         heard = np.flatnonzero(self._row >= 0)
         return [self._doubt(column) for column in heard[np.argsort(self._trust[heard], kind="stable")].tolist()]
+
+    def distrusted(self) -> list[int]:
+        """Whom it trusts less than half."""
+        return [self._ids[column] for column in np.flatnonzero(self._trust < DOUBTED).tolist()]
 
     def take_changes(self) -> list[Doubt]:
         """Who has lost its trust, or regained it, since this was asked last; one entry each."""

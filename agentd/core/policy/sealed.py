@@ -278,14 +278,10 @@ class Sealed:
             return self._pull_blindly(trial, samples)
         sums = self._known_sums()
         if self._thompson:
-            indices = thompson(sums, samples, self._coins.gauss(self._tossed_at(trial), len(sums)))
+            indices = thompson(sums, samples, self._coins.gauss(held_since(trial, self._expected(trial)), len(sums)))
         else:
             indices = upper_bounds(sums, samples)
         return indices.index(max(indices))
-
-    def _tossed_at(self, trial: int) -> int:
-        """The trial whose coins decide."""
-        return held_since(trial, self._expected(trial))
 
     def _pull_blindly(self, trial: int, samples: list[int]) -> int:
         """An arm that nobody has told of; after a restart, while others tell again what they know, the usual one."""

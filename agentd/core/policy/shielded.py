@@ -91,6 +91,10 @@ class Shielded(Sealed):
         """Of whom it has heard, how much it trusts each and what speaks against that, those trusted least first."""
         return self._beliefs.doubts()
 
+    def distrusted(self) -> list[int]:
+        """Whom it trusts less than half."""
+        return self._beliefs.distrusted()
+
     def changes_of_trust(self) -> list[Doubt]:
         """Who has lost its trust, or regained it, since this was asked last."""
         return self._beliefs.take_changes()
