@@ -25,6 +25,9 @@ DRIFT = 0.0005
 """How much faster or slower than the true time the clocks of honest agents go."""
 
 
+_SHIELDED = 1 / 3
+
+
 class Chance:
     """Draws that are the same on every version of Python."""
 
@@ -79,7 +82,14 @@ def draw(seed: int) -> World:
         world = _with_detour(chance, world)
     elif chance.of(0.06):
         world = _with_latecomers(chance, world)
-    return _with_people(chance, world)
+    return _shielded(_with_people(chance, world))
+
+
+def _shielded(world: World) -> World:
+    """The same, in every third world with shielded for sealed; of a chance of its own: all else stays as it was."""
+    if random.Random(f"agentd check wall {world.seed}").random() > _SHIELDED:
+        return world
+    return replace(world, algorithms=tuple("shielded" if name == "sealed" else name for name in world.algorithms))
 
 
 def _with_latecomers(chance: Chance, world: World) -> World:
@@ -139,7 +149,8 @@ def _algorithms(chance: Chance, agents: int) -> tuple[str, ...]:
     usual = chance.pick(("sealed", "sealed", "private-ucb", "private-ucb", "coop-ucb", "byzantine-ucb"))
     if chance.of(0.85):
         return (usual,) * agents
-    return tuple(chance.pick((usual, *ALGORITHMS)) for _ in range(agents))
+    others = [name for name in ALGORITHMS if name != "shielded"]  # which `_shielded` adds
+    return tuple(chance.pick((usual, *others)) for _ in range(agents))
 
 
 def _with_people(chance: Chance, world: World) -> World:
