@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
+from agentd.core.attacks.honest_pool import HonestPool
+from agentd.core.attacks.scheme import Known
 from agentd.core.policy import ALGORITHMS
+from agentd.core.policy.shielding import duty_by
 from agentd.core.terms import RUN_BYTES, Clock, PolicyTerms, Terms, id_ranges
 from agentd.runs.spec import RunSpec
 
@@ -64,3 +67,9 @@ def _policy(name: str, epsilon: float, v: float, agents: list[int]) -> PolicyTer
         v=v if algorithm.noised and not algorithm.disjoint else None,
         ids=id_ranges(agents),
     )
+
+
+def known_to(spec: RunSpec, liar: int, pool: HonestPool | None = None) -> Known:
+    """What a liar of a run is given to know."""
+    duty = duty_by(spec.algorithm_of(liar), beacon_of_seed(spec.seed), liar, spec.arms.count)
+    return Known(liar, tuple(spec.arms.means), duty, pool)

@@ -23,11 +23,14 @@ import zmq
 from agentd import __version__
 from agentd.core.agent import Agent
 from agentd.core.assembly import assemble, seeded_liar
+from agentd.core.attacks.scheme import Known
 from agentd.core.gossip import WINDOW
-from agentd.core.lies import Attack
+from agentd.core.lies import Attack, Liar, in_memory_only
 from agentd.core.message import MAX_TRIAL
+from agentd.core.policy import ALGORITHMS
 from agentd.core.policy.beliefs import DOUBTED, as_figures
 from agentd.core.policy.coins import KeyedCoins
+from agentd.core.policy.shielding import duty_by
 from agentd.core.privacy.laplace import Noise
 from agentd.core.saved_state import SavedState
 from agentd.core.terms import Terms
@@ -35,7 +38,7 @@ from agentd.core.trust.lives import Lives
 from agentd.core.trust.pace import Pace
 from agentd.core.trust.quota import Quota
 from agentd.core.upwards import whole_up
-from agentd.errors import AgentdError, BudgetExhausted, LedgerInDoubt
+from agentd.errors import AgentdError, BudgetExhausted, LedgerInDoubt, SettingsError
 from agentd.hangups import outlive_hangups
 from agentd.settings import AgentSettings
 from agentd.shell.agreement import agree, assumed, file_terms, narrowed
@@ -394,17 +397,15 @@ def agent_of(
     if saved is not None and not settings.has_own_arms:
         require_up_to_date(saved, counted, str(settings.state))
     incarnation = welcome.incarnation
-    liar = None
-    if settings.lies:
-        liar = seeded_liar(Attack.parse(settings.attack), settings.contamination, _seed(settings), settings.id)
+    terms = assumed(settings, welcome.terms) if terms is None else terms
     return assemble(
         settings.id,
         settings.algorithm,
         settings.policy(welcome.arms),
-        assumed(settings, welcome.terms) if terms is None else terms,
+        terms,
         noise=noise or noise_of(settings, incarnation),
         coins=KeyedCoins(_seed(settings), settings.id),
-        liar=liar,
+        liar=liar_of(settings, terms, counted) if settings.lies else None,
         incarnation=incarnation,
         trial=counted,
         saved=saved,
@@ -413,6 +414,22 @@ def agent_of(
         window=window,
         uncounted=settings.has_own_arms,
     )
+
+
+def liar_of(settings: AgentSettings, terms: Terms, trial: int) -> Liar:
+    """What makes the agent lie, after some trials; SettingsError for a lie that it does not know enough for."""
+    attack = Attack.parse(settings.attack)
+    if attack.knows_everything:
+        raise SettingsError(in_memory_only(settings.attack))
+    if attack.forges and len(settings.arm_means) != terms.arms:
+        raise SettingsError(
+            f"--attack {settings.attack} must know what the arms pay, which only the launcher of a testbed tells its "
+            "liars: use agentd up --byzantine, or lie about rewards alone, with --attack huber"
+        )
+    kind = ALGORITHMS[settings.algorithm].tells
+    duty = duty_by(settings.algorithm, terms.beacon, settings.id, terms.arms)
+    known = Known(settings.id, settings.arm_means, duty)
+    return seeded_liar(attack, settings.policy(terms.arms), _seed(settings), known, kind=kind, trial=trial)
 
 
 def _seed(settings: AgentSettings) -> int:

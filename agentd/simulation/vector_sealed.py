@@ -20,6 +20,7 @@ from agentd.core.policy.sealed import UCB_WIDTH, VARIANCE, least_samples
 from agentd.core.privacy.sealing import Weighting
 from agentd.runs.spec import RunSpec
 from agentd.simulation.draws import UnitNoise
+from agentd.simulation.forgeries import ForgedRecord, Forgeries
 from agentd.simulation.spread import Spread
 from agentd.simulation.vector_policies import Floats, Ints, Layout, Together, best_of, laplace, noise_keys
 
@@ -39,6 +40,8 @@ class TogetherSealed:
         self._noise = UnitNoise(noise_keys(layout))
         self._coins = CoinsOfAll(layout)
         self._group = _Group(layout)
+        self._forgeries = Forgeries(layout)
+        self._forged: list[ForgedRecord] = []
         self._first = np.tile(np.arange(layout.agents), layout.runs) % layout.arms
         self._open, self._secret = layout.integers(), layout.integers()
         self._samples, self._sums = layout.zeros(), layout.zeros()
@@ -67,6 +70,7 @@ class TogetherSealed:
         pulls = self._open[place] + 1
         self._open[place] = pulls
         self._secret[place] += told
+        self._forged = self._forgeries.records(trial)  # by what was released before this trial
         group, least = self._group.at(trial)
         closing = group * self._worth[pulls] >= np.maximum(least, self._known(place))
         self._note_messages(trial, closing)
@@ -80,7 +84,10 @@ class TogetherSealed:
         where = place[closing]
         if len(where):
             self._close(where, said)
-        samples_rows = self._layout.active(arm[closing], self._layout.arms, closing.nonzero()[0])
+        tellers, arms = closing.nonzero()[0], arm[closing]
+        if self._forgeries:
+            arms, tellers = self._say_lies(said, arms, tellers)
+        samples_rows = self._layout.active(arms, self._layout.arms, tellers)
         active = [rows + [row + self._layout.arms for row in rows] for rows in samples_rows]
         self._spread.say(trial, said.reshape(self._arrived.shape[1:]), active)
         self._hear(trial + 1)
@@ -90,8 +97,21 @@ class TogetherSealed:
         known: Floats = self._samples.ravel()[place]
         return known
 
+    def _say_lies(self, said: Floats, arms: Ints, tellers: Ints) -> tuple[Ints, Ints]:
+        """Put what liars say in place of what they released; of which arms there is news now, and by whom."""
+        honest = ~self._forgeries.liars[tellers]
+        said.reshape(2, self._layout.arms, self._layout.width)[:, :, self._forgeries.liars] = 0.0
+        for each in self._forged:
+            where = each.arm * self._layout.width + each.place
+            said[where], said[where + self._samples.size] = self._forgeries.growth(each)
+        lied_about = np.array([each.arm for each in self._forged], dtype=np.int64)
+        liars = np.array([each.place for each in self._forged], dtype=np.int64)
+        return np.concatenate([arms[honest], lied_about]), np.concatenate([tellers[honest], liars])
+
     def _note_messages(self, trial: int, closing: Mask) -> None:
         telling = closing | (trial - self._told_at >= self._refresh)
+        if self._forgeries:
+            telling = np.where(self._forgeries.liars, self._forgeries.sent[trial - 1], telling)
         self._told_at[telling] = trial
         self.sent[trial - 1] = telling
 
@@ -109,7 +129,11 @@ class TogetherSealed:
         noised = self._secret[where] + laplace(self._noise, where, np.float64(self._weighting.scale))
         pulls = self._open[where]
         batches = zip(pulls.tolist(), noised.tolist(), strict=True)
-        self._own_sums[where] += [self._weighting.weighed(number, total) for number, total in batches]
+        weighed = [self._weighting.weighed(number, total) for number, total in batches]
+        if self._forgeries.tell_liars:
+            arm, agent = np.divmod(where, self._layout.width)
+            self._forgeries.released(arm, agent, self._worth[pulls], np.array(weighed, dtype=np.int64))
+        self._own_sums[where] += weighed
         self._own_samples[where] += self._worth[pulls]
         self._open[where] = self._secret[where] = 0
 

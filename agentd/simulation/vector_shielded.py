@@ -112,13 +112,23 @@ class TogetherShielded(TogetherSealed):
         if len(where):
             self._seal(where)
             self._stale.ravel()[where] = True
-        agents, arms = self._layout.agents, arm[closing]
+        said = _Records(who, arm[closing], self._own_samples[where], self._own_sums[where])
+        if self._forgeries:
+            said = self._with_lies(said)
+        agents = self._layout.agents
         for run, tables in enumerate(self._tables):
             mine = slice(run * agents, (run + 1) * agents)
-            which = slice(*np.searchsorted(who, (mine.start, mine.stop)).tolist())
-            some = where[which]
-            tables.say(who[which] - mine.start, arms[which], self._own_samples[some], self._own_sums[some])
+            which = slice(*np.searchsorted(said.who, (mine.start, mine.stop)).tolist())
+            tables.say(said.who[which] - mine.start, said.arms[which], said.samples[which], said.sums[which])
             tables.hear(self._stale[:, mine])
+
+    def _with_lies(self, said: _Records) -> _Records:
+        """What is said by everybody, of liars what they made up; in the order of agents."""
+        honest = ~self._forgeries.liars[said.who]
+        forged = np.array(self._forged, dtype=np.int64).reshape(-1, len(_Records._fields)).T
+        together = [np.concatenate([part[honest], lies]) for part, lies in zip(said, forged, strict=True)]
+        order = np.argsort(together[0])
+        return _Records(*(part[order] for part in together))
 
     def _decide(self, trial: int, who: Ints) -> Ints:
         arm = super()._decide(trial, who)

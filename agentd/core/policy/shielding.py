@@ -102,6 +102,11 @@ def duty_of(beacon: bytes, agent: int, arms: int) -> int:
     return int.from_bytes(hashlib.sha256(beacon + agent.to_bytes(4, "big")).digest(), "big") % arms
 
 
+def duty_by(algorithm: str, beacon: bytes, agent: int, arms: int) -> int | None:
+    """The same for who may run another algorithm, which knows no duties; None there."""
+    return duty_of(beacon, agent, arms) if algorithm == "shielded" else None
+
+
 def columns_of(duties: Columns, arm: int) -> Columns:
     """The order in which origins stand in the table of an arm: those on duty first, each part as it is."""
     return np.argsort(duties != arm, kind="stable")
