@@ -103,8 +103,8 @@ class RunKnobs(PolicyKnobs):
         "worst",
         check=_attack_fault,
         help="How to lie; see agentd simulate --help.",
-        testbed_help=f"What liars say. Of their rewards, as often as --contamination: {known_attacks()}; relay-… "
-        f"corrupts what they forward instead. Everything made up, and all that passes: {known_schemes()}.",
+        testbed_help=f"What liars say: {known_attacks()}; relay-… corrupts what they forward instead. These lie about "
+        f"rewards, as often as --contamination says. Made up altogether, and all that passes: {known_schemes()}.",
     )
     seed: int | None = knob(
         None,

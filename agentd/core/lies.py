@@ -54,15 +54,18 @@ ATTACKS = {
         Shape("uniform", lambda _honest, u, _value: (u * (UNIT + 1)).astype(np.int64)),
         Shape("bernoulli", lambda _honest, u, value: np.where(u < value, UNIT, 0), 0.5, "p"),
         Shape("point", lambda honest, _u, value: np.full(len(honest), quantise(value), dtype=np.int64), 1.0, "x"),
-        Shape("huber", far_end),  # worst by the name that the literature has for it
     )
 }
 """Every lie about rewards, by the name that `--attack` knows it by."""
 
 
+ALIASES = {"huber": "worst"}
+"""Other names: the literature calls after Huber what the paper does."""
+
+
 def register_attack(shape: Shape) -> Shape:
     """Let liars lie in one more way; ValueError where the name is taken."""
-    if shape.name in SCHEMES or ATTACKS.setdefault(shape.name, shape) is not shape:
+    if shape.name in (*SCHEMES, *ALIASES) or ATTACKS.setdefault(shape.name, shape) is not shape:
         raise ValueError(f"there is an attack {shape.name!r} already")
     return shape
 
@@ -73,8 +76,8 @@ def known_attacks() -> str:
 
 
 def known_schemes() -> str:
-    """How each attack that forges messages is typed."""
-    return ", ".join(SCHEMES)
+    """How each attack of the library is typed."""
+    return ", ".join([*ALIASES, *SCHEMES])
 
 
 def in_memory_only(attack: str) -> str:
@@ -99,11 +102,12 @@ class Attack:
         if text in SCHEMES:
             return cls(text)
         name, _, number = text.removeprefix(RELAY_PREFIX).partition(":")
+        name = ALIASES.get(name, name)
         shape = ATTACKS.get(name)
         if shape is None or (shape.value is None and number):
             raise ValueError(
-                f"unknown attack {text!r}{_nearest(text)}; known are {known_attacks()}, and each with 'relay-' before "
-                f"it, and {known_schemes()}"
+                f"unknown attack {text!r}; known are {known_attacks()}, and each with 'relay-' before it, "
+                f"{known_schemes()}{_nearest(text)}"
             )
         usual = 0.0 if shape.value is None else shape.value
         return cls(name, _unit_interval(number, text) if number else usual, text.startswith(RELAY_PREFIX))
@@ -169,8 +173,10 @@ class Liar:
 
 def _nearest(text: str) -> str:
     """What was perhaps meant."""
-    near = difflib.get_close_matches(text.removeprefix(RELAY_PREFIX).partition(":")[0], [*ATTACKS, *SCHEMES], n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    near = difflib.get_close_matches(
+        text.removeprefix(RELAY_PREFIX).partition(":")[0], [*ATTACKS, *ALIASES, *SCHEMES], n=1
+    )
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _unit_interval(number: str, text: str) -> float:
