@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from agentd.check.scene.hostile import ATTACKS, STEALS
+from agentd.check.scene.hostile import ATTACKS, EQUIVOCATES, STEALS
 from agentd.check.world import Fault, World
+from agentd.core.attacks import FIXED
 from agentd.core.policy import ALGORITHMS, PolicySettings, first_release
 
 Thing = TypeVar("Thing")
@@ -31,8 +32,8 @@ _SHIELDED = 1 / 3
 class Chance:
     """Draws that are the same on every version of Python."""
 
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(f"agentd check world {seed}").random
+    def __init__(self, seed: int, purpose: str = "world") -> None:
+        self._random = random.Random(f"agentd check {purpose} {seed}").random
 
     def of(self, share: float) -> bool:
         return self._random() < share
@@ -164,13 +165,20 @@ def _with_people(chance: Chance, world: World) -> World:
     skews = tuple(chance.between(-DRIFT, DRIFT) for _ in range(world.agents)) if world.clock == "free" else ()
     hostile: tuple[tuple[int, str], ...] = ()
     if world.agents > 2 and not world.faults and chance.of(0.3):
-        hostile = ((chance.whole(0, world.agents - 1), chance.pick(tuple(ATTACKS))),)
+        attacks = tuple(attack for attack in ATTACKS if attack != EQUIVOCATES)
+        hostile = ((chance.whole(0, world.agents - 1), chance.pick(attacks)),)
     strangers = dict(hostile)
     honest = [own for own in range(world.agents) if own not in strangers]
     liars: tuple[tuple[int, str, float], ...] = ()
     if chance.of(0.2):
         who = chance.some(honest, chance.whole(1, max(1, len(honest) // 3)))
         liars = tuple((own, chance.pick(LIES), chance.pick((0.1, 0.5, 1.0))) for own in who)
+    # Of a chance of its own: what else a seed draws stays as it was.
+    forging = Chance(world.seed, "forging")
+    liars = tuple(
+        (own, forging.pick(FIXED), share) if forging.of(0.6) else (own, lie, share) for own, lie, share in liars
+    )
+    hostile = tuple((own, EQUIVOCATES if forging.of(0.1) else attack) for own, attack in hostile)
     world = replace(world, states=states, budget=budget, skews=skews, hostile=hostile, liars=liars)
     if world.faults or chance.of(0.12):
         return world
