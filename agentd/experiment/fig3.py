@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from agentd.core.estimate import ESTIMATORS
-from agentd.core.policy import ALGORITHMS, PolicySettings
+from agentd.core.policy import PolicySettings
 from agentd.experiment.figures import ARMS, Axis, Figure, Knobs, Measured, over_repetitions, subtitle_of
 from agentd.experiment.repeated_runs import Lifetime, Series, Setup
 from agentd.plot.curves import Curve
@@ -17,7 +17,7 @@ from agentd.plot.with_matplotlib import Panel, plot_panels
 
 ATTACKS = ("promote-worst", "demote-best", "both", "adaptive-leader")
 """Shown where nobody asks for others."""
-PRIVATE = tuple(name for name in ("sealed", "shielded") if name in ALGORITHMS)
+PRIVATE = ("sealed", "shielded")
 SHARES = (0.1, 0.2, 0.3, 0.4)
 HONEST_REGRET = "regret of an honest agent at the last round"
 LIARS_LABEL = "liars (%)"

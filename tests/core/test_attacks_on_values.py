@@ -28,10 +28,10 @@ def forged(attack: str, kind: Kind, trials: int, *, duty: int | None = None, own
     return [forger.body(trial) for trial in range(1, trials + 1)]
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 3.0])
+@pytest.mark.parametrize(("algorithm", "epsilon"), [("sealed", 0.3), ("shielded", 3.0)])
 @pytest.mark.parametrize("attack", SCHEMES)
-def test_nothing_that_a_liar_says_is_refused(attack: str, epsilon: float) -> None:
-    run = spec(complete(5), "sealed", rounds=80, gamma=1, means=MEANS, liars=[4], attack=attack, epsilon=epsilon)
+def test_nothing_that_a_liar_says_is_refused(attack: str, algorithm: str, epsilon: float) -> None:
+    run = spec(complete(5), algorithm, rounds=80, gamma=1, means=MEANS, liars=[4], attack=attack, epsilon=epsilon)
     assert not run_agents(run).dropped
 
 
@@ -42,7 +42,7 @@ def test_nor_is_it_where_other_bodies_are_told(attack: str, algorithm: str) -> N
     assert not run_agents(run).dropped
 
 
-@pytest.mark.parametrize("algorithm", ["sealed", "byzantine-ucb", "ucb1"])
+@pytest.mark.parametrize("algorithm", ["sealed", "shielded", "byzantine-ucb", "ucb1"])
 @pytest.mark.parametrize("attack", CHEAP)
 def test_the_engines_agree_on_forgers(attack: str, algorithm: str) -> None:
     one = spec(sparse(9, 0.2, 5), algorithm, rounds=120, gamma=3, means=MEANS, liars=[1, 4], attack=attack, seed=2)
@@ -51,12 +51,12 @@ def test_the_engines_agree_on_forgers(attack: str, algorithm: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("algorithm", ["sealed", "byzantine-ucb"])
+@pytest.mark.parametrize("algorithm", ["sealed", "shielded", "byzantine-ucb"])
 @pytest.mark.parametrize("attack", SCHEMES)
 @pytest.mark.parametrize("seed", range(3))
 def test_the_engines_agree_on_every_forger(attack: str, algorithm: str, seed: int) -> None:
     assert_engines_agree(
-        spec(sparse(13, 0.2, seed), algorithm, rounds=250, gamma=4, means=MEANS, liars=[0, 3, 7], attack=attack)
+        spec(sparse(13, 0.2, seed), algorithm, rounds=250, gamma=4, means=MEANS, liars=[0, 3, 7], attack=attack, seed=seed)
     )
 
 
