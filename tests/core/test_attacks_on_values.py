@@ -56,7 +56,16 @@ def test_the_engines_agree_on_forgers(attack: str, algorithm: str) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_the_engines_agree_on_every_forger(attack: str, algorithm: str, seed: int) -> None:
     assert_engines_agree(
-        spec(sparse(13, 0.2, seed), algorithm, rounds=250, gamma=4, means=MEANS, liars=[0, 3, 7], attack=attack, seed=seed)
+        spec(
+            sparse(13, 0.2, seed),
+            algorithm,
+            rounds=250,
+            gamma=4,
+            means=MEANS,
+            liars=[0, 3, 7],
+            attack=attack,
+            seed=seed,
+        )
     )
 
 
