@@ -60,8 +60,8 @@ def _attack_fault(attack: str) -> str | None:
     return None
 
 
-def _means_fault(means: tuple[float, ...]) -> str | None:
-    outside = [mean for mean in means if not 0.0 <= mean <= 1.0]
+def _means_fault(means: tuple[float, ...] | None) -> str | None:
+    outside = [mean for mean in means or () if not 0.0 <= mean <= 1.0]
     return f"--arm-means must be numbers in [0, 1], got {outside[0]:g}" if outside else None
 
 
@@ -323,10 +323,13 @@ class AgentSettings(RunKnobs, Pace, Spending, Watching):
         help="Own arms on the free clock: pulls under way at a time; a reward may come so many ticks later.",
     )
     lies: bool = knob(False, help="Lie as --attack says; for testbeds.")
-    arm_means: tuple[float, ...] = knob(
-        (), reads="numbers", check=_means_fault, help="What the arms pay, for an --attack that must know; for testbeds."
+    arm_means: tuple[float, ...] | None = knob(
+        None,
+        reads="numbers",
+        check=_means_fault,
+        help="What the arms pay, for an --attack that must know; for testbeds.",
     )
-    """Empty for all but liars of a testbed who make up what they say."""
+    """None for all but liars of a testbed who make up what they say."""
     incarnation: int | None = knob(None, flag="")
     """None: the environment counts how often this agent came back."""
     agreed_epsilon: float | None = knob(None, flag="")

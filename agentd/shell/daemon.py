@@ -421,14 +421,15 @@ def liar_of(settings: AgentSettings, terms: Terms, trial: int) -> Liar:
     attack = Attack.parse(settings.attack)
     if attack.knows_everything:
         raise SettingsError(in_memory_only(settings.attack))
-    if attack.forges and len(settings.arm_means) != terms.arms:
+    means = tuple(settings.arm_means or ())
+    if attack.forges and len(means) != terms.arms:
         raise SettingsError(
             f"--attack {settings.attack} must know what the arms pay, which only the launcher of a testbed tells its "
             "liars: use agentd up --byzantine, or lie about rewards alone, with --attack huber"
         )
     kind = ALGORITHMS[settings.algorithm].tells
     duty = duty_by(settings.algorithm, terms.beacon, settings.id, terms.arms)
-    known = Known(settings.id, settings.arm_means, duty)
+    known = Known(settings.id, means, duty)
     return seeded_liar(attack, settings.policy(terms.arms), _seed(settings), known, kind=kind, trial=trial)
 
 

@@ -251,7 +251,7 @@ def _agent(scenario: Scenario, own: int, places: Places, pace: Pace, keep: Keep)
         "gamma": spec.gamma,
         "rounds": spec.rounds,
         "lies": own in spec.liars,
-        "arm_means": tuple(spec.arms.means) if own in spec.liars and spec.attack.forges else (),
+        "arm_means": tuple(spec.arms.means) if own in spec.liars and spec.attack.forges else None,
         "insecure": places.insecure,
         "log_file": places.log(own),
         "faults_file": places.inside(LINK_FAULTS),

@@ -273,6 +273,6 @@ def settings_of(stage: Stage, own: int) -> AgentSettings:
         lies=own in lies,
         attack=attack,
         contamination=share,
-        arm_means=tuple(world.means) if Attack.parse(attack).forges else (),
+        arm_means=tuple(world.means) if Attack.parse(attack).forges else None,
         seed=world.seed,
     )
