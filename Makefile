@@ -30,6 +30,11 @@ $(VENV)/.ready-dev: $(VENV)/.ready-run
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
+$(VENV)/.ready-docs: $(VENV)/.ready-run
+	@echo "installing what builds the documentation into $(VENV) (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs,metrics]'
+	@touch $@
+
 demo: $(VENV)/.ready-run  ## run the main job once, on this machine, with no other service
 	@$(BIN)/agentd demo
 
@@ -53,6 +58,10 @@ format: $(VENV)/.ready-dev  ## rewrite the sources as ruff wants them
 
 bench: $(VENV)/.ready-run  ## measure this machine
 	@$(BIN)/agentd bench
+
+.PHONY: docs
+docs: $(VENV)/.ready-docs  ## build the documentation site into build/docs/html, and fail on any warning
+	@PYTHONPATH=docs $(BIN)/python -m generate build/docs
 
 clean:  ## remove what the targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage build runs *.egg-info

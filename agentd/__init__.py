@@ -4,6 +4,7 @@ What a program of your own builds on, each loaded when it is first asked for, so
 
     simulate, run, sweep        a testbed in memory, one of real processes, a grid of settings
     load_run, Run, Table        what came of them, as numpy arrays and rows
+    report, Chart               what there is to see of them: one HTML page, and plain charts
     Agent                       one agent inside a program of your own: arms out, rewards in, frames out, frames in
     Policy, Noiseless, Silent, register_policy, PolicySettings, Intent
                                 an algorithm of your own
@@ -28,6 +29,8 @@ _LIBRARY = {
     "Table": "agentd.api.tables",
     "load_run": "agentd.api.results",
     "Run": "agentd.api.results",
+    "report": "agentd.api.reports",
+    "Chart": "agentd.api.reports",
     "Agent": "agentd.api.embedded",
     "Policy": "agentd.api.policies",
     "Noiseless": "agentd.api.policies",

@@ -16,6 +16,8 @@ from agentd.api.policies import computed as computed
 from agentd.api.policies import register_body as register_body
 from agentd.api.policies import register_policy as register_policy
 from agentd.api.policies import release_of as release_of
+from agentd.api.reports import Chart as Chart
+from agentd.api.reports import report as report
 from agentd.api.results import Run as Run
 from agentd.api.results import load_run as load_run
 from agentd.api.tables import Table as Table

@@ -88,12 +88,17 @@ RULES = {
         *("agentd.core.*", "agentd.runs", "agentd.plot", "agentd.simulation"),
         *("agentd.errors", "agentd.files", "agentd.interrupts", "agentd.plugins"),
     ),
+    "agentd.charts": (
+        *("agentd.core", "agentd.core.policy", "agentd.environment.pull_journal", "agentd.plot", "agentd.runs"),
+        *("agentd.experiment.played_beside", "agentd.experiment.theory", "agentd.errors", "agentd.quantities"),
+        *("agentd.shell.state.reader", "agentd.untrusted"),
+    ),
     "agentd.sweeps": (
-        *("agentd.runs", "agentd.simulation", "agentd.plot", "agentd.experiment.parallel"),
+        *("agentd.runs", "agentd.simulation", "agentd.plot", "agentd.experiment.parallel", "agentd.experiment.theory"),
         *("agentd.errors", "agentd.files", "agentd.plugins", "agentd.settings", "agentd.untrusted"),
     ),
     "agentd.api": (
-        *("agentd.core.*", "agentd.wire", "agentd.runs", "agentd.simulation", "agentd.sweeps"),
+        *("agentd.core.*", "agentd.wire", "agentd.runs", "agentd.simulation", "agentd.sweeps", "agentd.charts"),
         *("agentd.experiment.played_beside", "agentd.errors", "agentd.plugins", "agentd.settings", "agentd.untrusted"),
     ),
     "agentd.audit": (

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pages import ROOT, text_of
 from test_knobs import with_one_more_knob
 
 from agentd.cli import VERBS, cli, main
@@ -18,8 +19,7 @@ from agentd.core.message import Message, batch_of
 from agentd.wire.codec import decode_frame, encode_frame
 from agentd.wire.frame import Frame
 
-ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+PAGE = text_of("CONTRIBUTING.md")
 SECTIONS = dict(zip(*[iter(re.split(r"^## (.*)\n", PAGE, flags=re.MULTILINE)[1:])] * 2, strict=True))
 RUN = ("--agents", "3", "--edge-probability", "1", "--rounds", "30", "--arms", "0.9,0.5,0.2", "--seed", "5")
 

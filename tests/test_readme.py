@@ -1,94 +1,65 @@
-"""Every command of README.md is run, as a stranger would type it; long ones with less to do."""
+"""README.md is short, begins with two commands, and shows pictures that are there; `test_pages.py` runs the rest."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import shlex
-import signal
-import subprocess
-import sys
-from pathlib import Path
 
-import pytest
+from pages import ROOT, blocks_of, run, text_of
+from test_pages import BLOCKS, MAKE
 
-ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = [
-    [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
-    for block in re.findall(r"```console\n(.*?)```", README, flags=re.DOTALL)
-]
-MAKE = {"make demo", "make test"}
-LESS_TO_DO = {
-    "agentd experiment": " --repetitions 2 --agents 24 --edge-probability 0.3 --rounds 40",
-    "agentd audit": " --runs 200",
-    "agentd check": " --seeds 20",
-    "agentd soak": " --for 12s",
-}
-"""What is added to commands that take minutes."""
+__all__ = ["run"]  # where tests of pages found it before there was `pages`
+
+README = text_of("README.md")
+LONGEST = 150
 
 
-BUILD = "agentd image build"
-IN_CONTAINERS = "--runtime compose"
-
-
-def in_containers(commands: list[str], image: str) -> list[str]:
-    """The commands with the image of these sources, which a fixture has built already."""
-    return [
-        command.replace(IN_CONTAINERS, f"{IN_CONTAINERS} --image {image}") for command in commands if command != BUILD
-    ]
-
-
-def shortened(command: str) -> str:
-    for start, flags in LESS_TO_DO.items():
-        if command.startswith(start):
-            return command + flags
-    return command
-
-
-def run(commands: list[str], place: Path) -> None:
-    """Run a block in one shell that stops at the first failure and then waits for what runs in the background."""
-    script = "\n".join(["set -e", *map(shortened, commands), "wait"])
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    home = {"HOME": str(place), "XDG_STATE_HOME": str(place / "state"), "PATH": path}
-    with subprocess.Popen(
-        ["bash", "-c", script],
-        cwd=place,
-        env={**os.environ, **home},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    ) as shell:
-        try:
-            said, _ = shell.communicate(timeout=200)
-        finally:
-            with contextlib.suppress(ProcessLookupError):  # whatever a failed block left in the background
-                os.killpg(shell.pid, signal.SIGKILL)
-    assert shell.returncode == 0, f"{script}\n{said[-3000:]}"
+def test_it_is_short() -> None:
+    assert len(README.splitlines()) <= LONGEST
 
 
 def test_the_two_commands_are_the_makefiles() -> None:
-    assert set(BLOCKS[0]) == MAKE
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert blocks_of("README.md")[0].commands == MAKE
+    makefile = text_of("Makefile")
     for command in MAKE:
         assert f"\n{command.removeprefix('make ')}:" in makefile
+
+
+def test_the_first_page_of_the_site_has_the_same_two_commands() -> None:
+    assert [block.commands for block in blocks_of("docs/index.md")] == [MAKE]
 
 
 def test_ci_runs_the_readmes_test_command() -> None:
     assert "\nmake lint\nmake test\n" in (ROOT / ".ci/run").read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
-@pytest.mark.system
-@pytest.mark.parametrize("commands", BLOCKS[1:], ids=lambda commands: shlex.split(commands[0])[1])
-def test_every_command_of_the_readme_works(commands: list[str], tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    if BUILD in commands:
-        commands = in_containers(commands, request.getfixturevalue("agentd_image"))
-    run(commands, tmp_path)
+def test_its_other_commands_are_run() -> None:
+    for block in blocks_of("README.md")[1:]:
+        assert block.commands in BLOCKS.values()
 
 
 def test_every_picture_of_the_readme_is_there() -> None:
-    for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README):
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README)
+    assert pictures
+    for picture in pictures:
         assert (ROOT / picture).is_file(), picture
+
+
+def test_what_it_says_of_privacy_is_what_the_page_says() -> None:
+    """The theorem's words are the same in both places, and each limit that the page names is named."""
+    page = " ".join(text_of("docs/privacy.md").split())
+    short = " ".join(README.split())
+    for words in (
+        "**each single reward** is protected by pure ε-differential privacy (δ = 0",
+        "**against any set of other agents**, however long they listen, whatever they send and whatever γ is, because "
+        "every reward enters one release only and every decision follows from released values, from what others said "
+        "and from coins",
+        "**one reward replaced by another**",
+        "with one device per person and 1,000 rounds that is **1,000 ε**",
+        "sees every pull and reward",
+        "reads rewards in clear",
+        "answers faster than a draw takes",
+        "processor time of the agent's",
+        "ε ≈ 48",
+    ):
+        assert words in page, words
+        assert words in short, words

@@ -7,15 +7,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from test_readme import run
+from pages import blocks_of, run, text_of
 
 from agentd.cli.watching import agent_rows
 from agentd.shell.watch import mqtt_child, mqtt_teller, web_server
 
-ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs/watching.md").read_text(encoding="utf-8")
-(BLOCK,) = re.findall(r"```console\n(.*?)```", PAGE, flags=re.DOTALL)
-COMMANDS = [line.removeprefix("$ ") for line in BLOCK.splitlines()]
+PAGE = text_of("docs/watching.md")
+(BLOCK,) = blocks_of("docs/watching.md", "console")
+COMMANDS = BLOCK.commands
 SCRAPES = [command for command in COMMANDS if command.endswith("/metrics")]
 
 

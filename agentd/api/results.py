@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
-import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agentd.core.grid import UNIT
 from agentd.errors import ConfigurationError, SettingsError
+from agentd.runs.directory import read_pulls
 from agentd.runs.regret import NOT_PULLED, regret_curve, rounds_made
-from agentd.untrusted import read_in, read_json_in
+from agentd.untrusted import read_json_in
 
-PULLS = "pulls.npz"
-_LARGEST_PULLS = 1 << 30
-"""Bytes of a table of pulls that is read, and of what it unpacks to."""
+if TYPE_CHECKING:
+    from agentd.charts.chart import Chart
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +40,8 @@ class Run:
     """As in manifest.json."""
     path: Path | None = None
     """The run directory, where there is one."""
+    references: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, repr=False)
+    """What the regret of a simulated run is held against, by the names of `summary["yardstick"]`."""
 
     @property
     def agents(self) -> int:
@@ -77,6 +77,24 @@ class Run:
         }
         return pandas.DataFrame(columns)
 
+    def charts(self) -> list[Chart]:
+        """What there is to see, as plain values: `name`, `title`, `series` of `x` and `y`, `marks`; see `as_json`."""
+        from agentd.api.reports import told_of
+
+        return told_of(self).charts
+
+    def report(self) -> str:
+        """One HTML page about the run, as `agentd report` writes it; `report(a, b)` compares several."""
+        from agentd.api.reports import report
+
+        return report(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from agentd.api.reports import fragment_of
+
+        return fragment_of(self)
+
 
 def run_of(
     arm: NDArray[np.uint16],
@@ -86,6 +104,7 @@ def run_of(
     summary: dict[str, Any],
     manifest: dict[str, Any],
     path: Path | None = None,
+    references: Mapping[str, NDArray[np.float64]] | None = None,
 ) -> Run:
     """The run of pulls as run directories have them."""
     pulled = arm != NOT_PULLED
@@ -96,6 +115,7 @@ def run_of(
         summary,
         manifest,
         path,
+        references or {},
     )
 
 
@@ -107,25 +127,12 @@ def load_run(path: str | Path) -> Run:
     place = Path(path)
     try:
         summary, manifest = (read_json_in(place, name) for name in ("summary.json", "manifest.json"))
-        with np.load(_packed_pulls(place), allow_pickle=False) as file:
-            arm, reward = np.asarray(file["arm"], dtype=np.uint16), np.asarray(file["reward"], dtype=np.int32)
         means = tuple(float(mean) for mean in manifest["arms"]["means"])
-        if arm.ndim != 2 or arm.shape != reward.shape or (arm[arm != NOT_PULLED] >= len(means)).any():
-            raise ValueError(f"{PULLS} is no table of pulls of {len(means)} arms")
+        arm, reward = read_pulls(place, len(means))
     except FileNotFoundError as fault:
         raise ConfigurationError(
             f"{place} holds no finished run: there is no {Path(str(fault.filename)).name}"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as fault:
+    except (OSError, ValueError, KeyError, TypeError) as fault:
         raise ConfigurationError(f"cannot read the run in {place}: {fault}") from None
     return run_of(arm, reward, means=means, summary=summary, manifest=manifest, path=place)
-
-
-def _packed_pulls(place: Path) -> io.BytesIO:
-    """The file of pulls, unless it is a pipe, a link, or would fill the memory when it is unpacked."""
-    packed = io.BytesIO(read_in(place, PULLS, _LARGEST_PULLS))
-    with zipfile.ZipFile(packed) as archive:
-        if sum(entry.file_size for entry in archive.infolist()) > _LARGEST_PULLS:
-            raise ValueError(f"{PULLS} unpacks to more than {_LARGEST_PULLS} bytes")
-    packed.seek(0)
-    return packed

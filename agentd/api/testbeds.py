@@ -51,10 +51,17 @@ def simulate(
         outcome = run_vector([scenario.spec])[0]
         outcome.bytes = count_bytes(scenario.spec, outcome.sent)
     summary = summarise(scenario, outcome, time.perf_counter() - started, simulated=True)
-    if yardstick:
-        summary["yardstick"] = play_beside(scenario.spec, outcome.arm).to_json()
-    about = manifest(scenario, f"simulate/{chosen}")
-    return run_of(outcome.arm, outcome.reward, means=scenario.spec.arms.means, summary=summary, manifest=about)
+    beside = play_beside(scenario.spec, outcome.arm) if yardstick else None
+    if beside is not None:
+        summary["yardstick"] = beside.to_json()
+    return run_of(
+        outcome.arm,
+        outcome.reward,
+        means=scenario.spec.arms.means,
+        summary=summary,
+        manifest=manifest(scenario, f"simulate/{chosen}"),
+        references=beside.curves if beside is not None else None,
+    )
 
 
 def run(*, algorithm: str | type = "sealed", run_dir: str | Path | None = None, **settings: Any) -> Run:

@@ -40,6 +40,7 @@ VERBS = {
     "logs": ("agentd.cli.testbed.logs:logs", "Show what the agents of a testbed logged."),
     "manifests": ("agentd.cli.testbed.manifests:manifests", "Write a testbed down for Kubernetes."),
     "ps": ("agentd.cli.testbed.ps:ps", "List the processes of testbeds."),
+    "report": ("agentd.cli.watching.report:report", "Write a page about runs, and their charts as files."),
     "simulate": ("agentd.cli.in_memory.simulate:simulate", "Run a testbed in memory."),
     "soak": ("agentd.cli.testbed.soak:soak", "Run a testbed under churn and faults for long, and see what grows."),
     "state": ("agentd.cli.watching.state:state", "Show what an agent's state on disk holds."),

@@ -122,6 +122,23 @@ class PullJournal:
         append_all(self._descriptor, self.path, data)
 
 
+def read_beside(content: bytes) -> Records:
+    """The pulls in what was read of a journal, perhaps of a run under way; ValueError where it is none.
+
+    It takes no lock and repairs nothing: a record that is being written counts as not there yet.
+    """
+    head = content[: _HEADER.size]
+    if len(head) < _HEADER.size or _HEADER.unpack(head)[:3] != (_MAGIC, _VERSION, _RECORD.size):
+        raise ValueError("it is no journal of pulls")
+    count = (len(content) - _HEADER.size) // _RECORD.size
+    records = np.frombuffer(content, dtype=_COLUMNS, count=count, offset=_HEADER.size)
+    made = np.flatnonzero(records["trial"])  # trials count from 1: zeros are room for what never came
+    records = records[: int(made[-1]) + 1 if len(made) else 0]
+    if (_checks(records) != records["check"]).any():
+        raise ValueError("a record in it is not what was written")
+    return records
+
+
 def longest_journal(pulls: int) -> int:
     """Bytes of the journal of a run with so many pulls."""
     return _HEADER.size + _RECORD.size * pulls

@@ -107,6 +107,22 @@ def y_bottom(curves: Sequence[Curve]) -> float:
     return 10.0 ** math.floor(math.log10(least))
 
 
+def ticks(low: float, high: float) -> list[float]:
+    """About five round numbers from low to high."""
+    raw = (high - low) / 5.0
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw * 0.999)
+    return [step * number for number in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Round numbers of a logarithmic scale: powers of ten, and where there are few of these, numbers between them."""
+    least, most = math.floor(math.log10(low)), math.floor(math.log10(high))
+    steps = (1.0,) if most - least > 2 else (1.0, 2.0, 5.0)
+    numbers = [step * 10.0**power for power in range(least, most + 1) for step in steps]
+    return [number for number in numbers if low <= number <= high]
+
+
 def wrapped(label: str, width: int = 34) -> str:
     """A label in short lines; `ε = 1` stays on one of them."""
     return textwrap.fill(label.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"), width)

@@ -16,9 +16,11 @@ from agentd.plot.curves import (
     REGRET_LABEL,
     ROUND_LABEL,
     Curve,
+    log_ticks,
     need_curves,
     number_text,
     ranked,
+    ticks,
     wrapped,
     x_range,
     y_bottom,
@@ -91,11 +93,8 @@ class _Plane:
 
     def y_ticks(self) -> list[float]:
         if not self.y_low:
-            return _ticks(0.0, self.y_high)
-        low, high = math.floor(math.log10(self.y_low)), math.floor(math.log10(self.y_high))
-        steps = (1.0,) if high - low > 2 else (1.0, 2.0, 5.0)
-        ticks = [step * 10.0**power for power in range(low, high + 1) for step in steps]
-        return [tick for tick in ticks if self.y_low <= tick <= self.y_high]
+            return ticks(0.0, self.y_high)
+        return log_ticks(self.y_low, self.y_high)
 
     def points(self, x: Iterable[float], y: Iterable[float]) -> str:
         """The finite points of a line; what lies far outside is pulled to just outside, where the clip hides it."""
@@ -109,21 +108,13 @@ def _text(x: float, y: float, words: str, attributes: str = "") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" {attributes}>{escape(words)}</text>'
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """About five round numbers from low to high."""
-    raw = (high - low) / 5.0
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw * 0.999)
-    return [step * number for number in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
-
-
 def _axes_of(plane: _Plane, x_label: str, y_label: str) -> list[str]:
     parts = []
     for value in plane.y_ticks():
         y = plane.y(value)
         parts.append(f'<line x1="{_LEFT}" x2="{_RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#E4E4E4"/>')
         parts.append(_text(_LEFT - 8, y + 4, number_text(value), 'text-anchor="end"'))
-    for value in _ticks(plane.x_low, plane.x_high):
+    for value in ticks(plane.x_low, plane.x_high):
         x = plane.x(value)
         parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_BOTTOM}" y2="{_BOTTOM + 5}" stroke="#666666"/>')
         parts.append(_text(x, _BOTTOM + 20, number_text(value), 'text-anchor="middle"'))

@@ -22,6 +22,7 @@ import os
 import secrets
 import time
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,14 @@ from numpy.typing import NDArray
 
 from agentd.errors import ConfigurationError
 from agentd.files import OwnDirectory, replace_text, replacing
-from agentd.runs.regret import regret_curve, rounds_made
+from agentd.runs.regret import NOT_PULLED, regret_curve, rounds_made
 from agentd.runs.yardstick import Yardstick
+from agentd.untrusted import read_in
 
 DEFAULT_PLACE = "runs"
+PULLS = "pulls.npz"
+LARGEST_PULLS = 1 << 30
+"""Bytes of a table of pulls that is read, and of what it unpacks to."""
 
 
 class RunDirectory:
@@ -68,7 +73,7 @@ class RunDirectory:
 
     def write_pulls(self, arm: NDArray[np.uint16], reward: NDArray[np.int32]) -> None:
         """Every pull; the same pulls give the same bytes, also under another version of Python."""
-        place = self.path / "pulls.npz"
+        place = self.path / PULLS
         with replacing(place) as whole, zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, table in (("arm", arm), ("reward", reward)):
                 # Its size is said beforehand: what stands there otherwise differs between versions of Python, which
@@ -111,6 +116,31 @@ class RunDirectory:
     def write_text(self, name: str, text: str) -> None:
         """A text, complete or not there."""
         replace_text(self.path / name, text)
+
+
+def read_pulls(place: Path, arms: int) -> tuple[NDArray[np.uint16], NDArray[np.int32]]:
+    """Arms and rewards as `write_pulls` wrote them, also in a directory of somebody else.
+
+    OSError where the file is not there or no plain one; ValueError, in few words, where it is damaged.
+    """
+    try:
+        with np.load(_packed_pulls(place), allow_pickle=False) as file:
+            arm, reward = np.asarray(file["arm"], dtype=np.uint16), np.asarray(file["reward"], dtype=np.int32)
+    except (KeyError, TypeError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error, NotImplementedError) as fault:
+        raise ValueError(f"{PULLS} cannot be unpacked: {fault}") from None
+    if arm.ndim != 2 or arm.shape != reward.shape or (arm[arm != NOT_PULLED] >= arms).any():
+        raise ValueError(f"{PULLS} is no table of pulls of {arms} arms")
+    return arm, reward
+
+
+def _packed_pulls(place: Path) -> io.BytesIO:
+    """The file of pulls, unless it is a pipe, a link, or would fill the memory when it is unpacked."""
+    packed = io.BytesIO(read_in(place, PULLS, LARGEST_PULLS))
+    with zipfile.ZipFile(packed) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > LARGEST_PULLS:
+            raise ValueError(f"{PULLS} unpacks to more than {LARGEST_PULLS} bytes")
+    packed.seek(0)
+    return packed
 
 
 def finite(value: Any) -> Any:

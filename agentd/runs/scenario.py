@@ -39,6 +39,13 @@ def network_of(graph: Graph) -> Network:
     return Network(tuple(graph.neighbours(node) for node in range(graph.nodes)), distances(graph))
 
 
+def network_in(content: bytes) -> Network:
+    """The graph of a topology.json, which somebody else may have written; ValueError where it is none."""
+    from topology.node_link import parse
+
+    return network_of(parse(content))
+
+
 def draw_graph(settings: TestbedSettings, seed: int) -> Graph:
     """The graph that the settings name: read from a file, or drawn from the seed."""
     from topology.generate import FAMILIES, erdos_renyi, topology_stream

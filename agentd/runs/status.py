@@ -21,6 +21,8 @@ APART = "environment"
 When it has ended, what it wrote is taken from there (`deploy.containers.lent_directories`)."""
 SILENT_S, SILENT_TIMES = 10.0, 3.0
 """How long an agent may say nothing, also compared with the half of all that was heard last."""
+LAGS_ROUNDS = 10
+"""So many rounds behind the furthest: more than neighbours in step ever are."""
 _LARGEST = 2**63
 _LONGEST_TEXT = 1_000
 
@@ -82,6 +84,13 @@ class Status:
         usual_s = ago_s[(len(ago_s) - 1) // 2] if ago_s else 0.0
         long_s = max(SILENT_S, SILENT_TIMES * usual_s)
         return {number: seconds for number, seconds in working.items() if seconds is not None and seconds > long_s}
+
+    def late(self, but: Iterable[int] = ()) -> dict[int, int]:
+        """Who is not done and far behind the furthest, and by how many rounds, the last first; but for who is down."""
+        furthest, left_out = max((agent.round for agent in self.agents), default=0), set(but)
+        behind = {each.id: furthest - each.round for each in self.agents if not each.done and each.id not in left_out}
+        far = ((number, rounds) for number, rounds in behind.items() if rounds >= LAGS_ROUNDS)
+        return dict(sorted(far, key=lambda pair: -pair[1]))
 
     def seen(self) -> set[int]:
         """Agents that have made a pull, or are done."""

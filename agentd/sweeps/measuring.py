@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from agentd.experiment import theory
 from agentd.runs.regret import group_regret
 from agentd.runs.scenario import make_scenario
 from agentd.runs.spec import Outcome, RunSpec
 from agentd.simulation.either_engine import bytes_of, run_each
-from agentd.simulation.engine import has_twin, lies_beyond_engine
+from agentd.simulation.engine import has_twin, lies_beyond_engine, run_vector
 from agentd.sweeps.combinations import Configuration
 
 SIDE_BY_SIDE = 8
@@ -23,9 +25,11 @@ AGENTS_AT_ONCE = 1_000
 Row = dict[str, Any]
 FIGURES = (
     *("repetition", "seed", "gamma_hops", "diameter", "group_regret", "regret_per_agent", "best_arm_share"),
-    *("messages", "bytes", "composed_epsilon"),
+    *("messages", "bytes", "composed_epsilon", "alone_per_agent", "lower_bound_per_agent"),
 )
-"""What a row has beside the settings."""
+"""What a row has beside the settings; the last two are what its regret is held against."""
+MOST_WORK = 2_000_000
+"""Agents × rounds × arms of a run that is also played alone; there it costs a fifth more at most."""
 
 
 def measure(configuration: Configuration, repetitions: int) -> list[Row]:
@@ -40,8 +44,9 @@ def rows_of(configuration: Configuration, repetitions: Iterable[int]) -> Iterato
         part = numbers[start : start + SIDE_BY_SIDE]
         specs = [make_scenario(configuration.repetition(number)).spec for number in part]
         together = max(1, min(SIDE_BY_SIDE, AGENTS_AT_ONCE // specs[0].network.agents))
-        for number, spec, outcome in zip(part, specs, run_each(specs, together), strict=True):
-            yield _row(configuration, number, spec, outcome)
+        alone = _alone(specs)
+        for place, (number, outcome) in enumerate(zip(part, run_each(specs, together), strict=True)):
+            yield _row(configuration, number, specs[place], outcome) | _held_against(specs[place], alone[place])
 
 
 def uses_core_agents(configuration: Configuration) -> bool:
@@ -67,6 +72,24 @@ def _row(configuration: Configuration, number: int, spec: RunSpec, outcome: Outc
         "messages": outcome.messages,
         "bytes": bytes_of(spec, outcome),
         "composed_epsilon": _epsilon(outcome),
+    }
+
+
+def _alone(specs: Sequence[RunSpec]) -> list[float | None]:
+    """Group regret of the same arms, seeds and rounds where every agent plays ucb1 for itself; None: too much work."""
+    first = specs[0]
+    if first.network.agents * first.rounds * first.arms.count > MOST_WORK:
+        return [None] * len(specs)
+    honest = [replace(spec, algorithm="ucb1", gamma=0, liars=frozenset(), overrides={}) for spec in specs]
+    return [group_regret(outcome.arm, spec.arms.means) for spec, outcome in zip(specs, run_vector(honest), strict=True)]
+
+
+def _held_against(spec: RunSpec, alone: float | None) -> Row:
+    agents = spec.network.agents
+    bound = theory.lower(spec.arms.means).at(spec.rounds) if spec.arms.are_coins else math.inf
+    return {
+        "alone_per_agent": None if alone is None else round(alone / agents, 9),
+        "lower_bound_per_agent": round(bound / agents, 9) if math.isfinite(bound) else None,
     }
 
 

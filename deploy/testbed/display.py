@@ -1,4 +1,7 @@
-"""What an operator sees of a running testbed: a table on a terminal, a line now and then elsewhere, or nothing."""
+"""What an operator sees of a running testbed: a bar and a table on a terminal, lines elsewhere, or nothing.
+
+Colours are the rich library's, which has none where NO_COLOR is set.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,19 @@ from typing import Any
 
 import click
 
+from agentd.core.upwards import shown as epsilon_text
+from agentd.quantities import as_bytes
+from agentd.runs.status import Status
 from deploy.testbed.lifecycle import Phase
 from deploy.testbed.supervisor import Display, View
 
 TABLE_TICK_S = 0.5
 LINE_TICK_S = 5.0
-_NAMED_DOWN = 12
+_NAMED_DOWN, _NAMED_LATE = 12, 5
+_BAR_WIDTH = 40
+_ALARMING = {"down": "bold red", "late": "yellow", "dropped": "yellow", "phase": "cyan"}
+"""Colours of what deserves a look; of "down" and "dropped" only where there are any."""
+_CALM = {"nobody", "0"}
 
 
 class Nothing:
@@ -85,10 +95,12 @@ def figures(view: View) -> list[tuple[str, str]]:
     shown += [
         ("round", f"{status.round(but=view.down):,} of {view.rounds:,}"),
         ("regret", f"{status.group_regret:,.1f}"),
-        ("messages", f"{status.messages:,}"),
+        ("messages", _messages(status)),
         ("dropped", f"{status.dropped:,}"),
         ("pulls/s", f"{status.pulls_per_s:,.0f}"),
         ("down", _who(view.down)),
+        *([("late", late)] if (late := _late(view, status)) else []),
+        *([("ε spent", spent)] if (spent := _spent(status)) else []),
         ("elapsed", clock(view.elapsed_s)),
     ]
     left_s = time_left(view)
@@ -111,24 +123,69 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def progress_of(view: View) -> tuple[int, int]:
+    """How much of how much is done: agents that are in step while it starts, then the rounds of all who are up."""
+    status = view.status
+    if status is None:
+        return 0, 1
+    if view.phase is Phase.STARTING:
+        return len(status.seen()), max(1, view.agents)
+    whole = max(1, (view.agents - len(view.down)) * view.rounds)
+    up = (agent for agent in status.agents if agent.id not in view.down)
+    return min(whole, sum(view.rounds if agent.done else max(agent.trial, agent.round) for agent in up)), whole
+
+
 def rich_table(view: View) -> Any:
-    """The figures as a table of the rich library."""
+    """A bar and the figures, by the rich library."""
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
     from rich.table import Table
 
+    done, whole = progress_of(view)
+    left_s = time_left(view)
+    ahead = Table.grid(padding=(0, 1))
+    style = "cyan" if view.phase is Phase.STARTING else "green"
+    bar = ProgressBar(total=whole, completed=done, width=_BAR_WIDTH, complete_style=style, finished_style=style)
+    ahead.add_row(bar, f"{done / whole:4.0%}", f"{clock(left_s)} left" if left_s is not None else "")
     table = Table.grid(padding=(0, 2))
     for name, value in figures(view):
-        alarming = name == "down" and view.down
-        table.add_row(name, value, style="bold red" if alarming else None)
-    return table
+        if name == "left":  # it stands beside the bar
+            continue
+        table.add_row(name, value, style=_ALARMING.get(name) if value not in _CALM else None)
+    return Group(ahead, table)
 
 
 def _rich_live() -> Any | None:
-    """Rich's live display, drawn only when told to; None without the library."""
+    """Rich's live display, drawn only when told to; None without the library, or where lines cannot be drawn again."""
     try:
+        from rich.console import Console
         from rich.live import Live
     except ImportError:
         return None
-    return Live(auto_refresh=False, transient=True)
+    console = Console()
+    return None if console.is_dumb_terminal else Live(console=console, auto_refresh=False, transient=True)
+
+
+def _messages(status: Status) -> str:
+    size = sum(agent.bytes for agent in status.agents)
+    return f"{status.messages:,} ({as_bytes(size)})" if size > 0 else f"{status.messages:,}"
+
+
+def _late(view: View, status: Status) -> str:
+    """Who holds up or has lost the others: those far behind, and those not heard of for long."""
+    behind, silent = status.late(but=view.down), status.silent()
+    said = [f"agent {who}, {rounds:,} rounds behind" for who, rounds in behind.items()]
+    said += [
+        f"agent {who}, silent for {ago_s:.0f} s" for who, ago_s in silent.items() if who not in {*behind, *view.down}
+    ]
+    more = f"; and {len(said) - _NAMED_LATE} more" if len(said) > _NAMED_LATE else ""
+    return "; ".join(said[:_NAMED_LATE]) + more
+
+
+def _spent(status: Status) -> str:
+    """The ε of one reward of who has spent most, where agents have told it."""
+    told = [agent.epsilon for agent in status.agents if agent.epsilon]
+    return f"{epsilon_text(max(told), 4)} of one reward" if told else ""
 
 
 def _who(down: tuple[int, ...]) -> str:

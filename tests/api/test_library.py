@@ -246,3 +246,19 @@ def test_settings_that_do_not_exist_are_named() -> None:
     with pytest.raises(SettingsError, match="no setting colour"):
         simulate(colour="red")
     assert isinstance(simulate(gamma=1, **SMALL), Run)
+
+
+def test_a_run_shows_itself_in_memory_as_from_its_directory(tmp_path: Path) -> None:
+    place = tmp_path / "run"
+    words = ["simulate", "--agents", "5", "--edge-probability", "0.8", "--rounds", "40", "--seed", "3"]
+    subprocess.run([sys.executable, "-m", "agentd", *words, "--run-dir", str(place)], check=True, capture_output=True)
+    made, loaded = simulate(**SMALL), load_run(place)
+    assert [chart.name for chart in made.charts()] == ["regret", "share"]
+    for here, there in zip(made.charts(), loaded.charts(), strict=True):
+        assert [line.label for line in here.series] == [line.label for line in there.series]
+        assert [line.last for line in here.series] == pytest.approx([line.last for line in there.series], abs=1e-5)
+    assert "<script" not in made.report()
+    assert "2 runs compared" in agentd.report(made, place)
+    assert loaded._repr_html_().count("<svg") == 2
+    with pytest.raises(SettingsError, match="at least one run"):
+        agentd.report()

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pages import blocks_of, run, text_of
 
 from agentd.core.grid import UNIT
 
 pytestmark = pytest.mark.system
 
-PAGE = (Path(__file__).parents[2] / "docs" / "run-directory.md").read_text(encoding="utf-8")
+PAGE = text_of("docs/run-directory.md")
 NAMED = set(re.findall(r"`([^`\s]+)`", PAGE))
 OPEN_ENDED = {"versions", "settings", "dropped", "blamed", "parameters"}
 """What holds names of its own: packages, flags, reasons."""
@@ -52,8 +53,7 @@ def test_the_unit_of_rewards_is_the_one_that_is_said() -> None:
 
 
 def test_the_loading_example_works(tmp_path: Path) -> None:
-    (block,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-    assert "```console" not in PAGE
-    done = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+    (block,) = blocks_of("docs/run-directory.md")
+    assert block.language == "python"
+    (tmp_path / "example.py").write_text(block.text, encoding="utf-8")
+    assert run([f"{sys.executable} example.py"], tmp_path).strip()

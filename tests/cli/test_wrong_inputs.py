@@ -151,6 +151,8 @@ bench --rounds 0
 bench nothing
 ledger
 ledger empty --delta 2
+report --out
+report empty --no-such-flag
 terms make
 terms make --agents 0 --arms 2
 terms make --agents 2 --arms 0
@@ -212,6 +214,11 @@ check --replay garbage
 ledger missing
 ledger empty
 ledger garbage
+report
+report missing
+report empty
+report garbage
+report empty full --out page.html
 terms make --agents 2 --arms 3 --out no/such/place.json
 terms show missing.json
 state show missing

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_readme import run
+from pages import blocks_of, run, text_of
 
-PAGE = (Path(__file__).parents[2] / "docs" / "algorithms.md").read_text(encoding="utf-8")
-(COMMAND,) = re.findall(r"```console\n\$ (.*?)\n```", PAGE)
+PAGE = text_of("docs/algorithms.md")
+((COMMAND,),) = [block.commands for block in blocks_of("docs/algorithms.md", "console")]
 (ROW,) = re.findall(r"^\| \[0, 1\] \| 200 \|(.*)\|$", PAGE, flags=re.MULTILINE)
 
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import csv
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pages import blocks_of, run, text_of
 
 from agentd.core.grid import UNIT
 from agentd.core.policy import PolicySettings, intend, make_policy
 from agentd.core.privacy.calibrate import composed, nominal_private
 from agentd.core.privacy.series import ReleaseSeries
 
-ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
-(COMMANDS,) = re.findall(r"```console\n(.*?)```", PAGE, flags=re.DOTALL)
+PAGE = text_of("docs/paper.md")
+(COMMANDS,) = [block.commands for block in blocks_of("docs/paper.md", "console")]
 TABLES = re.findall(r"^\| `(claims/\w+)` \|.*\n\|[-|]+\n((?:\|.*\n)+)", PAGE, flags=re.MULTILINE)
 V = 1.1
 
@@ -69,13 +66,8 @@ class _NoNoise:
 @pytest.mark.slow
 @pytest.mark.system
 def test_the_tables_are_what_the_commands_give(tmp_path: Path) -> None:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    lines = [line.removeprefix("$ ") for line in COMMANDS.splitlines()]
-    environment = {**os.environ, "PATH": path, "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
-    command = ["bash", "-ec", "\n".join(lines)]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert len(TABLES) == len(lines)
+    run(COMMANDS, tmp_path)
+    assert len(TABLES) == len(COMMANDS)
     for place, rows in TABLES:
         with (tmp_path / place / "sweep.csv").open(newline="", encoding="utf-8") as file:
             measured = list(csv.DictReader(file))

@@ -109,7 +109,7 @@ def test_a_run_without_a_pull_is_held_against_nothing() -> None:
     assert set(told["left_out"].values()) == {"no pull was made"}
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/run-directory.md"])
+@pytest.mark.parametrize("page", ["docs/testbeds.md", "docs/run-directory.md"])
 def test_the_limit_is_the_one_that_the_pages_say(page: str) -> None:
     text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
     assert f"more than {LIMIT:,} agents × rounds × arms" in text

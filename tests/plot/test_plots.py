@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from agentd.errors import SettingsError
-from agentd.plot.curves import PALETTE, Curve, far_apart, number_text
-from agentd.plot.plain_svg import _ticks, plain_svg
+from agentd.plot.curves import PALETTE, Curve, far_apart, number_text, ticks
+from agentd.plot.plain_svg import plain_svg
 from agentd.plot.with_matplotlib import plot_regret, plot_sweep
 
 ROUNDS = np.arange(1.0, 2001.0)
@@ -280,7 +280,7 @@ def test_curves_that_do_not_fit_together_are_refused(
     ],
 )
 def test_ticks_are_round_numbers_within_the_range(low: float, high: float, expected: list[float]) -> None:
-    assert _ticks(low, high) == pytest.approx(expected)
+    assert ticks(low, high) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

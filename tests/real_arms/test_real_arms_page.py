@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -14,11 +13,12 @@ from pathlib import Path
 import pytest
 from evidence import until
 from loopback import events, free_address
-from mirrors import PAGE, block
+from mirrors import block
+from pages import blocks_of, surroundings
 
-TEXT = PAGE.read_text(encoding="utf-8")
-COMMANDS = [re.sub(r" *\\\n *", " ", found).strip() for found in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)]
-PROGRAMS = re.findall(r"```python\n# (\w+\.py)", TEXT)
+PAGE = "docs/real-arms.md"
+COMMANDS = [re.sub(r" *\\\n *", " ", found.text).strip() for found in blocks_of(PAGE, "bash")]
+PROGRAMS = [found.text.partition(":")[0].removeprefix("# ") for found in blocks_of(PAGE, "python")]
 PORTS = ("7000", "7100", "7101", "7102", "8000", "8080")
 
 
@@ -40,7 +40,7 @@ def test_every_program_and_every_command_of_the_page_works(tmp_path: Path) -> No
     assert len(agents) == 3
     for name in PROGRAMS:
         (tmp_path / name).write_text(block(name), encoding="utf-8")
-    where = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    where = surroundings(tmp_path)
     subprocess.run(["bash", "-c", agree], cwd=tmp_path, env=where, check=True, capture_output=True)
     mirror = ThreadingHTTPServer(("127.0.0.1", int(ports["8000"])), Mirror)
     threading.Thread(target=mirror.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()

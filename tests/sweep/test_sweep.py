@@ -65,6 +65,17 @@ def test_a_cell_is_the_run_that_simulate_makes(tmp_path: Path) -> None:
     assert float(row["group_regret"]) == pytest.approx(summary["group_regret"], abs=1e-8)
     assert (int(row["messages"]), int(row["bytes"])) == (summary["messages"], summary["bytes"])
     assert float(row["composed_epsilon"]) == summary["privacy"]["per_agent_epsilon"]
+    for column, name in (("alone_per_agent", "alone"), ("lower_bound_per_agent", "lower_bound")):
+        assert float(row[column]) == pytest.approx(summary["yardstick"][name]["regret_per_agent"], abs=1e-8)
+
+
+def test_what_no_arms_are_known_to_beat_and_what_is_too_much_to_play_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (one,) = grid(base(agents=3, reward="beta", algorithm="coop-ucb"), {}, 7)
+    assert [row["lower_bound_per_agent"] for row in measure(one, 1)] == [None]
+    monkeypatch.setattr("agentd.sweeps.measuring.MOST_WORK", 10)
+    assert [row["alone_per_agent"] for row in measure(one, 1)] == [None]
 
 
 def test_repetitions_meet_the_same_arms_in_every_combination() -> None:
@@ -168,7 +179,7 @@ def test_without_joblib_one_process_does_it_all(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.system
 def test_a_policy_that_was_changed_is_measured_again(tmp_path: Path) -> None:
     """The rows of the older one were taken for the newer one's."""
-    page = (Path(__file__).parents[2] / "docs" / "library.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "writing-a-policy.md").read_text(encoding="utf-8")
     text = page.partition("```python file=greedy.py\n")[2].partition("```")[0]
     command = [sys.executable, "-m", "agentd", "sweep", "--algorithm", "mine.py:EpsilonGreedy", "--agents", "3"]
     command += ["--rounds", "30", "--repetitions", "1", "--jobs", "1", "--out", "out"]

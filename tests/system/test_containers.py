@@ -97,8 +97,8 @@ def test_containers_do_to_the_bit_what_the_simulation_does(
 
 
 def test_a_policy_in_a_file_travels_into_the_containers(agentd_image: str, place: Path, tmp_path: Path) -> None:
-    """The one of the library's page, which has noise and a body of its own."""
-    page = (Path(__file__).parents[2] / "docs" / "library.md").read_text(encoding="utf-8")
+    """The one of the page on policies, which has noise and a body of its own."""
+    page = (Path(__file__).parents[2] / "docs" / "writing-a-policy.md").read_text(encoding="utf-8")
     (tmp_path / "poll.py").write_text(
         page.partition("```python file=poll.py\n")[2].partition("```")[0], encoding="utf-8"
     )

@@ -57,6 +57,8 @@ def simulate(engine: str, repetitions: int, as_json: bool, run_dir: str | None, 
 
     Ctrl-C ends it with what was made so far. Beside the regret stand those of the same arms and seed played alone and
     shared without privacy, and the lower bound. Exit codes: 0 done, 130 interrupted.
+
+    An algorithm of your own is --algorithm mine.py:MyPolicy, a class in a file; see docs/library.md.
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
     settings = testbed_settings(**flags)
     if settings.noise != "exact":

@@ -26,7 +26,10 @@ from agentd.sweeps.rows_on_disk import write_table
 
 TABLE = "repetitions"
 INTERRUPTED = 130
-SHOWN = ("regret_per_agent", "group_regret", "best_arm_share", "messages", "bytes", "composed_epsilon")
+SHOWN = (
+    *("regret_per_agent", "alone_per_agent", "lower_bound_per_agent", "group_regret", "best_arm_share"),
+    *("messages", "bytes", "composed_epsilon"),
+)
 """Figures of a repetition whose mean and spread are told."""
 
 

@@ -31,6 +31,8 @@ from agentd.sweeps.sweeping import Sweep, carry_out_sweep, how_many_left
 
 REPETITIONS, SEED, OUT = 10, 2020, "sweep"
 INTERRUPTED = 130
+_BESIDE = {"alone_per_agent": "alone", "lower_bound_per_agent": "lower bound"}
+"""What regret is held against, by column: the same arms and seeds, every agent for itself; and what nobody beats."""
 _ONE_VALUE = ("topology", "policies", "arms", "arm_range", "seed", "noise")
 """Settings that are one value in a whole sweep: they are lists themselves, or are not for sweeping."""
 _INNER = {"int": click.INT, "float": click.FLOAT, "str": click.STRING}
@@ -74,7 +76,8 @@ def sweep(ctx: click.Context, /, *, repetitions: int, jobs: int | None, out: str
 
     Settings take one value or several, separated by commas. Repetition i has the seed --seed + i in every combination,
     so that combinations meet the same graphs, arms and rewards. A trial is one pull of one agent; what is done several
-    times is called a repetition. sweep.csv has one row for each, sweep.parquet too where pyarrow is installed.
+    times is called a repetition. sweep.csv has one row for each, sweep.parquet too where pyarrow is installed. Beside
+    the regret stands what every agent comes to alone (ucb1, same arms and seeds), and the lower bound of coins.
 
     Combinations that are done are kept in DIR/parts: after an interrupt the same command goes on from there, and the
     table is the same to the byte.
@@ -140,15 +143,22 @@ def _summary(wanted: Sweep, rows: Sequence[Row], varied: Sequence[str]) -> dict[
         mine = rows[number * wanted.repetitions : (number + 1) * wanted.repetitions]
         spread = spread_of([row["regret_per_agent"] for row in mine])
         assert spread is not None  # noqa: S101 - every row has a regret
-        told = {"regret_per_agent": spread.mean, "standard_error": spread.standard_error or 0.0}
+        told: dict[str, Any] = {"regret_per_agent": spread.mean, "standard_error": spread.standard_error or 0.0}
+        for name in _BESIDE:
+            beside = spread_of([row[name] for row in mine])
+            told[name] = beside.mean if beside is not None else None
         lines.append(configuration.values() | told)
     return {"combinations": lines, "varied": list(varied), "repetitions": wanted.repetitions}
 
 
 def _table(told: dict[str, Any], varied: Sequence[str]) -> str:
-    head = [*varied, "regret per agent"]
+    head = [*varied, "regret per agent", *_BESIDE.values()]
     body = [
-        [*(str(line[name]) for name in varied), f"{line['regret_per_agent']:.2f} ± {line['standard_error']:.2f}"]
+        [
+            *(str(line[name]) for name in varied),
+            f"{line['regret_per_agent']:.2f} ± {line['standard_error']:.2f}",
+            *("–" if line[name] is None else f"{line[name]:.2f}" for name in _BESIDE),
+        ]
         for line in told["combinations"]
     ]
     widths = [max(len(row[column]) for row in [head, *body]) for column in range(len(head))]

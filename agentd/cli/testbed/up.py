@@ -97,6 +97,8 @@ def up(
     Ctrl-C stops everything and leaves the run directory complete. Exit codes: 0 done, 1 agents failed, 130 interrupted.
 
     An environment that dies is started again, once. What else died goes on with agentd up --resume DIR.
+
+    An algorithm of your own is --algorithm mine.py:MyPolicy, a class in a file; see docs/library.md.
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
     with termination_as_interrupt():  # from before there are sockets until a supervisor hears signals itself
         if resume is not None:

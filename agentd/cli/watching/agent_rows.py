@@ -6,10 +6,8 @@ from collections.abc import Collection
 from typing import Any
 
 from agentd.core.upwards import shown
-from agentd.runs.status import AgentStatus, Status
+from agentd.runs.status import LAGS_ROUNDS, AgentStatus, Status
 
-LAGS_ROUNDS = 10
-"""So many rounds behind the furthest: more than neighbours in step ever are."""
 SILENT_S = 10.0
 MOST_ROWS = 20
 _COLUMNS = ("agent", "is", "round", "behind", "trial", "seen", "messages", "dropped", "ε")

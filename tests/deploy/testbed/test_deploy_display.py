@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +14,17 @@ from rich.console import Console
 from rich.live import Live
 
 from agentd.runs.status import AgentStatus, Status, read_status
-from deploy.testbed.display import Lines, LiveTable, Nothing, clock, display, figures, rich_table, time_left
+from deploy.testbed.display import (
+    Lines,
+    LiveTable,
+    Nothing,
+    clock,
+    display,
+    figures,
+    progress_of,
+    rich_table,
+    time_left,
+)
 from deploy.testbed.lifecycle import Phase
 from deploy.testbed.supervisor import View
 
@@ -95,6 +107,47 @@ def test_the_table_shows_the_figures_and_who_is_down_in_red() -> None:
     text = console.export_text(clear=False)
     assert "1,234.6" in text
     assert "\x1b[1;31m" in console.export_text(styles=True)
+
+
+def test_the_bar_follows_the_rounds_of_those_who_are_up() -> None:
+    assert progress_of(VIEW) == (900, 2000), "agent 2 is down: nobody waits for it"
+    assert progress_of(replace(VIEW, phase=Phase.STARTING)) == (3, 3)
+    assert progress_of(replace(VIEW, status=None)) == (0, 1)
+    missed = replace(STATUS, agents=(AgentStatus(id=0, trial=7, round=1000), AgentStatus(id=1, trial=9, done=True)))
+    assert progress_of(replace(VIEW, status=missed)) == (2000, 2000), "rounds that were missed are over, too"
+
+
+def drawn(view: View) -> str:
+    terminal = io.StringIO()
+    Console(file=terminal, width=90, force_terminal=True, color_system="standard").print(rich_table(view))
+    return terminal.getvalue()
+
+
+def test_the_table_has_a_bar_the_time_left_and_colours_unless_nobody_wants_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "45%" in drawn(VIEW)
+    assert "0:08 left" in drawn(VIEW)
+    assert "\x1b[32m" in drawn(VIEW)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not re.search(r"\x1b\[(?:\d;)?3\d", drawn(VIEW))
+
+
+def test_who_lags_and_who_is_silent_is_named() -> None:
+    agents = (
+        AgentStatus(id=0, trial=500, round=500, last_seen_s_ago=0.1, epsilon=0.5),
+        AgentStatus(id=1, trial=480, round=480, last_seen_s_ago=0.1, epsilon=1.0),
+        AgentStatus(id=2, trial=499, round=499, last_seen_s_ago=31.0),
+        AgentStatus(id=3, trial=7, round=7, last_seen_s_ago=90.0),
+        AgentStatus(id=4, trial=100, round=100, done=True),
+    )
+    view = replace(VIEW, agents=5, down=(3,), status=replace(STATUS, agents=agents))
+    shown = dict(figures(view))
+    assert shown["late"] == "agent 1, 20 rounds behind; agent 2, silent for 31 s"
+    assert shown["ε spent"] == "1 of one reward"
+    many = tuple(AgentStatus(id=each, trial=0, round=0 if each else 50) for each in range(9))
+    assert dict(figures(replace(view, status=replace(STATUS, agents=many))))["late"].endswith("; and 2 more")
 
 
 def test_the_output_decides_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
