@@ -16,7 +16,7 @@ from typing import Any
 
 from agentd.addresses import address_fault, admit_fault, is_loopback
 from agentd.core.chance import SEED_LIMIT
-from agentd.core.lies import Attack, known_attacks
+from agentd.core.lies import Attack, known_attacks, known_schemes
 from agentd.core.message import MAX_AGENT_ID, MAX_ARMS, MAX_INCARNATION, MAX_LIFETIME, MAX_TRIAL
 from agentd.core.policy import ALGORITHMS, first_release
 from agentd.core.policy.knobs import (
@@ -60,6 +60,11 @@ def _attack_fault(attack: str) -> str | None:
     return None
 
 
+def _means_fault(means: tuple[float, ...] | None) -> str | None:
+    outside = [mean for mean in means or () if not 0.0 <= mean <= 1.0]
+    return f"--arm-means must be numbers in [0, 1], got {outside[0]:g}" if outside else None
+
+
 def _bounds_fault(bounds: tuple[float, float]) -> str | None:
     low, high = bounds
     if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low) and low < high):
@@ -98,7 +103,8 @@ class RunKnobs(PolicyKnobs):
         "worst",
         check=_attack_fault,
         help="How to lie; see agentd simulate --help.",
-        testbed_help=f"What liars say: {known_attacks()}; relay-… corrupts what they forward instead.",
+        testbed_help=f"What liars say: {known_attacks()}; relay-… corrupts what they forward instead. These lie about "
+        f"rewards, as often as --contamination says. Made up altogether, and all that passes: {known_schemes()}.",
     )
     seed: int | None = knob(
         None,
@@ -317,6 +323,13 @@ class AgentSettings(RunKnobs, Pace, Spending, Watching):
         help="Own arms on the free clock: pulls under way at a time; a reward may come so many ticks later.",
     )
     lies: bool = knob(False, help="Lie as --attack says; for testbeds.")
+    arm_means: tuple[float, ...] | None = knob(
+        None,
+        reads="numbers",
+        check=_means_fault,
+        help="What the arms pay, for an --attack that must know; for testbeds.",
+    )
+    """None for all but liars of a testbed who make up what they say."""
     incarnation: int | None = knob(None, flag="")
     """None: the environment counts how often this agent came back."""
     agreed_epsilon: float | None = knob(None, flag="")
@@ -455,8 +468,11 @@ def _own_arms_faults(s: AgentSettings) -> Iterator[str]:
         yield f"--environment: {s.environment!r} {fault}"
     if s.terms is None:
         yield "--environment names arms of this agent's own: then --terms FILE must say what is agreed on"
-    if s.max_outstanding > 1 and (s.algorithm != "sealed" or s.clock != "free"):
-        yield "--max-outstanding beyond 1 takes --algorithm sealed, which need not wait for rewards, and --clock free"
+    if s.max_outstanding > 1 and (s.algorithm not in ("sealed", "shielded") or s.clock != "free"):
+        yield (
+            "--max-outstanding beyond 1 takes --algorithm sealed or shielded, which need not wait for rewards, "
+            "and --clock free"
+        )
     if s.state is None or s.algorithm not in ALGORITHMS or not ALGORITHMS[s.algorithm].noised:
         return
     if not ALGORITHMS[s.algorithm].disjoint:

@@ -37,7 +37,12 @@ RULES = {
     ),
     "agentd.watching": ("agentd.addresses", "agentd.core.policy"),
     "agentd.terms_file": ("agentd.core", "agentd.wire", "agentd.errors", "agentd.files", "agentd.untrusted"),
-    "agentd.core": ("agentd.core.bodies", "agentd.core.policy", "agentd.core.privacy", "agentd.core.trust"),
+    "agentd.core": (
+        *("agentd.core.attacks", "agentd.core.bodies", "agentd.core.policy", "agentd.core.privacy"),
+        "agentd.core.trust",
+    ),
+    "agentd.core.attacks": ("agentd.core", "agentd.core.attacks.adaptive", "agentd.core.bodies", "agentd.core.privacy"),
+    "agentd.core.attacks.adaptive": ("agentd.core.attacks",),
     "agentd.core.bodies": ("agentd.core", "agentd.core.privacy"),
     "agentd.core.estimate": ("agentd.core",),
     "agentd.core.policy": ("agentd.core", "agentd.core.bodies", "agentd.core.estimate", "agentd.core.privacy"),

@@ -50,6 +50,7 @@ OTHERS: dict[str, Any] = {
     "policies": {1: "ucb1"},
     "arms": (0.5, 0.25),
     "arm_range": (0.25, 0.5),
+    "arm_means": (0.5, 0.25),
     "bounds": (-1.0, 2.5),
     "listen": "tcp://127.0.0.1:9",
     "environment": "tcp://hub:9",

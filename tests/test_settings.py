@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agentd.addresses import is_loopback
+from agentd.core.attacks import SCHEMES
 from agentd.core.message import MAX_AGENT_ID, MAX_ARMS, MAX_LIFETIME, MAX_TRIAL
 from agentd.core.policy import ALGORITHMS, PolicySettings
 from agentd.core.policy.knobs import MIN_EPSILON
@@ -58,7 +59,7 @@ TESTBED_FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"contamination": 1.1}, "--contamination must be a probability in [0, 1], got 1.1"),
     ({"contamination": NAN}, "--contamination must be a probability in [0, 1], got nan"),
     ({"attack": "best"}, "unknown attack 'best'; known are worst, uniform, bernoulli[:p], point[:x], and each with "
-                         "'relay-' before it"),
+                         "'relay-' before it, huber, " + ", ".join(SCHEMES)),
     ({"attack": "point:2"}, "the value in attack 'point:2' must be a number in [0, 1]"),
     ({"seed": -1}, "--seed must be in [0, 2^64), got -1"),
     ({"seed": 1 << 64}, f"--seed must be in [0, 2^64), got {1 << 64}"),

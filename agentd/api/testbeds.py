@@ -21,7 +21,8 @@ from agentd.plugins import VARIABLE, entries
 from agentd.runs.scenario import make_scenario
 from agentd.runs.summary import manifest, summarise
 from agentd.settings import TestbedSettings, as_typed
-from agentd.simulation.engine import has_twin, run_vector
+from agentd.simulation.either_engine import needs_agents
+from agentd.simulation.engine import run_vector
 from agentd.simulation.network import run_agents
 from agentd.simulation.traffic import count_bytes
 
@@ -40,8 +41,7 @@ def simulate(
     """
     scenario = make_scenario(_settings(algorithm, settings))
     spec = scenario.spec
-    twin = has_twin(spec.algorithm, spec.policy.half_life) and not spec.overrides
-    chosen = engine or ("vector" if twin else "agents")
+    chosen = engine or ("agents" if needs_agents(spec) else "vector")
     if chosen not in ("vector", "agents"):
         raise SettingsError(f'engine must be "vector" or "agents", got {engine!r}')
     started = time.perf_counter()

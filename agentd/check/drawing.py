@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from agentd.check.scene.hostile import ATTACKS, STEALS
+from agentd.check.scene.hostile import ATTACKS, EQUIVOCATES, STEALS
 from agentd.check.world import Fault, World
+from agentd.core.attacks import FIXED
 from agentd.core.policy import ALGORITHMS, PolicySettings, first_release
 
 Thing = TypeVar("Thing")
@@ -25,11 +26,14 @@ DRIFT = 0.0005
 """How much faster or slower than the true time the clocks of honest agents go."""
 
 
+_SHIELDED = 1 / 3
+
+
 class Chance:
     """Draws that are the same on every version of Python."""
 
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(f"agentd check world {seed}").random
+    def __init__(self, seed: int, purpose: str = "world") -> None:
+        self._random = random.Random(f"agentd check {purpose} {seed}").random
 
     def of(self, share: float) -> bool:
         return self._random() < share
@@ -79,7 +83,14 @@ def draw(seed: int) -> World:
         world = _with_detour(chance, world)
     elif chance.of(0.06):
         world = _with_latecomers(chance, world)
-    return _with_people(chance, world)
+    return _shielded(_with_people(chance, world))
+
+
+def _shielded(world: World) -> World:
+    """The same, in every third world with shielded for sealed; of a chance of its own: all else stays as it was."""
+    if random.Random(f"agentd check wall {world.seed}").random() > _SHIELDED:
+        return world
+    return replace(world, algorithms=tuple("shielded" if name == "sealed" else name for name in world.algorithms))
 
 
 def _with_latecomers(chance: Chance, world: World) -> World:
@@ -139,7 +150,8 @@ def _algorithms(chance: Chance, agents: int) -> tuple[str, ...]:
     usual = chance.pick(("sealed", "sealed", "private-ucb", "private-ucb", "coop-ucb", "byzantine-ucb"))
     if chance.of(0.85):
         return (usual,) * agents
-    return tuple(chance.pick((usual, *ALGORITHMS)) for _ in range(agents))
+    others = [name for name in ALGORITHMS if name != "shielded"]  # which `_shielded` adds
+    return tuple(chance.pick((usual, *others)) for _ in range(agents))
 
 
 def _with_people(chance: Chance, world: World) -> World:
@@ -153,13 +165,20 @@ def _with_people(chance: Chance, world: World) -> World:
     skews = tuple(chance.between(-DRIFT, DRIFT) for _ in range(world.agents)) if world.clock == "free" else ()
     hostile: tuple[tuple[int, str], ...] = ()
     if world.agents > 2 and not world.faults and chance.of(0.3):
-        hostile = ((chance.whole(0, world.agents - 1), chance.pick(tuple(ATTACKS))),)
+        attacks = tuple(attack for attack in ATTACKS if attack != EQUIVOCATES)
+        hostile = ((chance.whole(0, world.agents - 1), chance.pick(attacks)),)
     strangers = dict(hostile)
     honest = [own for own in range(world.agents) if own not in strangers]
     liars: tuple[tuple[int, str, float], ...] = ()
     if chance.of(0.2):
         who = chance.some(honest, chance.whole(1, max(1, len(honest) // 3)))
         liars = tuple((own, chance.pick(LIES), chance.pick((0.1, 0.5, 1.0))) for own in who)
+    # Of a chance of its own: what else a seed draws stays as it was.
+    forging = Chance(world.seed, "forging")
+    liars = tuple(
+        (own, forging.pick(FIXED), share) if forging.of(0.6) else (own, lie, share) for own, lie, share in liars
+    )
+    hostile = tuple((own, EQUIVOCATES if forging.of(0.1) else attack) for own, attack in hostile)
     world = replace(world, states=states, budget=budget, skews=skews, hostile=hostile, liars=liars)
     if world.faults or chance.of(0.12):
         return world

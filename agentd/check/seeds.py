@@ -55,6 +55,7 @@ def contents(world: World) -> tuple[str, ...]:
             edge, _, left = fault.how.partition("/")
             found.update([f"death {edge}", f"state {left} in a crash"])
     found.update(f"attack {attack}" for _, attack in world.hostile)
+    found.update(f"lie {attack}" for _, attack, _ in world.liars)
     found.update({f"{world.clock} clock": 1, "nothing at all": world.is_calm, "liars": len(world.liars)})
     found.update({"clock skew": len(world.skews), "budget": world.budget is not None, "states": len(world.states)})
     found.update({"hostile neighbours": len(world.hostile), "short memory": world.window < world.rounds})

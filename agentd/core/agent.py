@@ -244,6 +244,8 @@ class Agent:
         released = self._observed(intent, reward, told)
         self._intent = self._arm = None
         said = self.policy.body() if self.lifetime else None
+        if self.liar and self.lifetime:
+            said = self.liar.say(self.trial, said)
         message = None if said is None else self._own_message(*said)
         self.turn = turn = Turn(self, () if released is None else (released,), message, False)
         return turn

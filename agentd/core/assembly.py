@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agentd.core.agent import Agent
+from agentd.core.attacks import SCHEMES
+from agentd.core.attacks.forger import Forger, forger_of
+from agentd.core.attacks.scheme import Known
+from agentd.core.bodies import Kind
 from agentd.core.chance import Purpose, stream
 from agentd.core.gossip import WINDOW
 from agentd.core.lies import Attack, Liar
@@ -60,7 +64,24 @@ def assemble(
     return agent
 
 
-def seeded_liar(attack: Attack, contamination: float, seed: int, own: int) -> Liar:
-    """What makes an agent lie, with a stream of chance of its own."""
+def seeded_liar(
+    attack: Attack,
+    settings: PolicySettings,
+    seed: int,
+    known: Known,
+    *,
+    kind: Kind | None = None,
+    trial: int = 0,
+) -> Liar:
+    """What makes an agent lie that tells bodies of this kind, with a stream of chance of its own, after some trials."""
     purpose = Purpose.RELAY_LIE if attack.on_relay else Purpose.LIE
-    return Liar(attack, contamination, stream(seed, purpose, own).random)
+    forger = seeded_forger(attack, settings, seed, known, kind) if attack.forges and kind is not None else None
+    if forger is not None:
+        forger.catch_up(trial)
+    return Liar(attack, settings.contamination, stream(seed, purpose, known.own).random, forger)
+
+
+def seeded_forger(attack: Attack, settings: PolicySettings, seed: int, known: Known, kind: Kind) -> Forger:
+    """Who makes up what a liar says."""
+    scheme = SCHEMES[attack.shape](known, stream(seed, Purpose.LIE, known.own).random)
+    return forger_of(kind, scheme, settings.epsilon, settings.v)

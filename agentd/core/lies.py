@@ -1,18 +1,24 @@
-"""Agents that lie, for testbeds: Huber contamination at the source or on the way.
+"""Agents that lie, for testbeds: about rewards, on the way, or about everything they say.
 
 A liar pulls and learns honestly. With probability `contamination` the reward it *tells* is replaced by a draw of a
-fixed distribution Q. In the relay variant it tells its own rewards truthfully but corrupts, with the same probability,
-each message it forwards.
+fixed distribution Q (Huber contamination). In the relay variant it tells its own rewards truthfully but corrupts, with
+the same probability, each message it forwards. A forger (`core.attacks`) says nothing of its own pulls at all: every
+message in its own name is made up.
 """
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from agentd.core.attacks import SCHEMES
+from agentd.core.attacks.forger import Body, Forger
+from agentd.core.attacks.huber import far_end
+from agentd.core.bodies import Kind
 from agentd.core.grid import UNIT, quantise
 from agentd.core.message import Batch
 
@@ -44,26 +50,42 @@ class Shape:
 ATTACKS = {
     shape.name: shape
     for shape in (
-        # the end of the range that is further from the truth
-        Shape("worst", lambda honest, _u, _value: np.where(2 * honest >= UNIT, 0, UNIT)),
+        Shape("worst", far_end),
         Shape("uniform", lambda _honest, u, _value: (u * (UNIT + 1)).astype(np.int64)),
         Shape("bernoulli", lambda _honest, u, value: np.where(u < value, UNIT, 0), 0.5, "p"),
         Shape("point", lambda honest, _u, value: np.full(len(honest), quantise(value), dtype=np.int64), 1.0, "x"),
     )
 }
-"""Every attack by the name that `--attack` knows it by."""
+"""Every lie about rewards, by the name that `--attack` knows it by."""
+
+
+ALIASES = {"huber": "worst"}
+"""Other names: the literature calls after Huber what the paper does."""
 
 
 def register_attack(shape: Shape) -> Shape:
     """Let liars lie in one more way; ValueError where the name is taken."""
-    if ATTACKS.setdefault(shape.name, shape) is not shape:
+    if shape.name in (*SCHEMES, *ALIASES) or ATTACKS.setdefault(shape.name, shape) is not shape:
         raise ValueError(f"there is an attack {shape.name!r} already")
     return shape
 
 
 def known_attacks() -> str:
-    """How each of them is typed."""
+    """How each lie about rewards is typed."""
     return ", ".join(shape.usage for shape in ATTACKS.values())
+
+
+def known_schemes() -> str:
+    """How each attack of the library is typed."""
+    return ", ".join([*ALIASES, *SCHEMES])
+
+
+def in_memory_only(attack: str) -> str:
+    """Why agents that are processes refuse an adaptive attack."""
+    return (
+        f"--attack {attack} must know all that honest agents release, in the round they do; over sockets nobody can, "
+        "so it runs in memory only: agentd simulate, agentd experiment"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +99,28 @@ class Attack:
     @classmethod
     def parse(cls, text: str) -> Attack:
         """Read the name of an attack, with a number after it where it takes one, and `relay-` before it for relays."""
+        if text in SCHEMES:
+            return cls(text)
         name, _, number = text.removeprefix(RELAY_PREFIX).partition(":")
+        name = ALIASES.get(name, name)
         shape = ATTACKS.get(name)
         if shape is None or (shape.value is None and number):
-            raise ValueError(f"unknown attack {text!r}; known are {known_attacks()}, and each with 'relay-' before it")
+            raise ValueError(
+                f"unknown attack {text!r}; known are {known_attacks()}, and each with 'relay-' before it, "
+                f"{known_schemes()}{_nearest(text)}"
+            )
         usual = 0.0 if shape.value is None else shape.value
         return cls(name, _unit_interval(number, text) if number else usual, text.startswith(RELAY_PREFIX))
+
+    @property
+    def forges(self) -> bool:
+        """Whether liars make up all that they say, and not only what their rewards were."""
+        return self.shape in SCHEMES
+
+    @property
+    def knows_everything(self) -> bool:
+        """Whether its liars must be told what honest agents release, which only a network in memory can do."""
+        return self.forges and SCHEMES[self.shape].knows_everything
 
     def lies(self, honest: NDArray[np.int64], u: NDArray[np.float64]) -> NDArray[np.int64]:
         """One draw of Q per honest reward, on the grid."""
@@ -96,19 +134,28 @@ class Attack:
 class Liar:
     """What makes one agent byzantine: its attack, how often it strikes, and its own chance."""
 
-    def __init__(self, attack: Attack, contamination: float, draws: Draws) -> None:
+    def __init__(self, attack: Attack, contamination: float, draws: Draws, forger: Forger | None = None) -> None:
         self._attack = attack
         self._contamination = contamination
         self._draws = draws
+        self._forger = forger
         self.lies_told = 0
 
     def tell(self, reward: int) -> int:
         """What to tell of an own reward."""
-        if self._attack.on_relay:
+        if self._attack.on_relay or self._attack.forges:
             return reward
         told = self._attack.told(np.array([reward]), self._contamination, self._draws(2).reshape(2, 1))[0]
         self.lies_told += int(told != reward)
         return int(told)
+
+    def say(self, trial: int, honest: tuple[Kind, Body] | None) -> tuple[Kind, Body] | None:
+        """What to say in its own name in place of what its policy would say; None: nothing."""
+        if self._forger is None:
+            return honest
+        said = self._forger.said(trial)
+        self.lies_told += said is not None
+        return said
 
     def forward(self, batch: Batch) -> Batch:
         """What to forward of others' messages."""
@@ -122,6 +169,14 @@ class Liar:
         batch.kind.bend(bent, lambda honest: self._attack.lies(honest, u[1][struck]))
         body[struck] = bent
         return Batch(batch.kind, batch.head, body, batch.signature)
+
+
+def _nearest(text: str) -> str:
+    """What was perhaps meant."""
+    near = difflib.get_close_matches(
+        text.removeprefix(RELAY_PREFIX).partition(":")[0], [*ATTACKS, *ALIASES, *SCHEMES], n=1
+    )
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _unit_interval(number: str, text: str) -> float:

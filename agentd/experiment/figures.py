@@ -1,7 +1,7 @@
 """The paper's figures: what each one runs, what is read off the runs, and how it is drawn.
 
-A figure is a frozen description. Adding one means describing its series and putting it into `FIGURES`; nothing else
-knows figures by name.
+A figure is a frozen description. Adding one means describing its series and putting it into `catalogue.FIGURES`;
+nothing else knows figures by name.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 
@@ -41,6 +40,10 @@ class Axis(Enum):
     ROUND = "round"
     GAMMA = "gamma"
     EPSILON = "composed_epsilon"
+    LIARS = "liars_percent"
+    """The regret of an honest agent against the share of those who are not."""
+    PROMISE = "epsilon"
+    """The regret of an honest agent against the ε that a reward is promised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,10 @@ class Knobs:
     """How often liars lie, and what byzantine-ucb prepares for."""
     rounds: int = 1000
     """Pulls of each agent: how long a composed ε has to last."""
+    attacks: tuple[str, ...] = ()
+    """What liars say in fig3, a panel each, and in fig4; empty: as usual."""
+    liars: float | None = None
+    """The share of liars in fig3, beside none, and in fig4; None: as usual."""
 
 
 def fig1a(knobs: Knobs) -> Figure:
@@ -211,12 +218,6 @@ def _private_theorem(epsilon: float) -> Callable[[Instance], Bound]:
     return theorem
 
 
-FIGURES: Mapping[str, Callable[[Knobs], Figure]] = MappingProxyType(
-    {"fig1a": fig1a, "fig1b": fig1b, "fig1c": fig1c, "fig2": fig2}
-)
-"""Every figure by its name on the command line."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
     """What the runs of one series gave; rows of `final` and of the others are points, columns repetitions."""
@@ -224,6 +225,7 @@ class Measured:
     series: Series
     points: range
     final: Floats
+    honest: Floats
     curve: Floats
     """Regret over time at the last point, repetition × round."""
     epsilon: Floats
@@ -264,6 +266,7 @@ def _gather_series(
         series=series,
         points=points,
         final=np.array([[result.final[row] for result, row in runs] for runs in rows]),
+        honest=np.array([[result.honest[row] for result, row in runs] for runs in rows]),
         curve=np.array([result.curve[row] for result, row in rows[-1]]),
         epsilon=np.array([[result.epsilon[row] for result, row in runs] for runs in rows]),
         epsilon_at_delta=np.array([[result.epsilon_at_delta[row] for result, row in runs] for runs in rows]),
@@ -290,8 +293,11 @@ def curve_of(measured: Measured, axis: Axis) -> Curve:
         x, (mean, stderr) = np.arange(1.0, measured.curve.shape[1] + 1.0), over_repetitions(measured.curve)
     elif axis is Axis.GAMMA:
         x, (mean, stderr) = np.array(measured.points, dtype=np.float64), over_repetitions(measured.final.T)
+    elif axis is Axis.LIARS:
+        x, (mean, stderr) = np.array([100.0 * measured.series.liars]), over_repetitions(measured.honest.T)
     else:
-        x, (mean, stderr) = np.array([measured.series.promise or math.inf]), over_repetitions(measured.final.T)
+        final = measured.honest if axis is Axis.PROMISE else measured.final
+        x, (mean, stderr) = np.array([measured.series.promise or math.inf]), over_repetitions(final.T)
     return Curve(measured.series.label, x, mean, None if np.isnan(stderr).any() else stderr)
 
 

@@ -21,9 +21,11 @@ def joined_by(figure: Figure, names: Sequence[str]) -> Figure:
 
 
 def _lines(figure: Figure, algorithm: Algorithm) -> list[Series]:
-    if figure.axis is Axis.EPSILON:
+    if figure.axis in (Axis.EPSILON, Axis.PROMISE):
         return _at_equal_promises(figure, algorithm)
     first = figure.series[0]
+    if figure.axis is Axis.LIARS:
+        return _among_liars(figure, first, algorithm)
     label = first.label.replace(first.algorithm, algorithm.name, 1)
     if not algorithm.noised and not first.liars:
         label = f"{algorithm.name}, not private"
@@ -32,11 +34,31 @@ def _lines(figure: Figure, algorithm: Algorithm) -> list[Series]:
     return [replace(first, name=algorithm.name, label=label, algorithm=algorithm.name, lifetime=lifetime)]
 
 
+def _among_liars(figure: Figure, first: Series, algorithm: Algorithm) -> list[Series]:
+    """Under every attack that the first meets, at every share."""
+    if algorithm.tells is None:
+        return [
+            replace(first, name=algorithm.name, label=algorithm.name, algorithm=algorithm.name, lifetime=Lifetime.NONE)
+        ]
+    return [
+        replace(
+            series,
+            name=series.name.replace(first.name, algorithm.name, 1),
+            label=algorithm.name,
+            algorithm=algorithm.name,
+        )
+        for series in figure.series
+        if series.label == first.label
+    ]
+
+
 def _at_equal_promises(figure: Figure, algorithm: Algorithm) -> list[Series]:
+    first = figure.series[0]
+    lies = {"liars": first.liars, "attack": first.attack, "bytes_too": first.bytes_too}
     name, lifetime = algorithm.name, Lifetime.NONE if algorithm.tells is None else Lifetime.FULL
     if not algorithm.noised:
         label = f"{name}, not private"
-        return [Series(name, label, name, PolicySettings(arms=ARMS), lifetime, bytes_too=True)]
+        return [replace(Series(name, label, name, PolicySettings(arms=ARMS), lifetime), **lies)]  # type: ignore[arg-type]
     if not algorithm.disjoint:
         raise SettingsError(
             f"--algorithm {name}: {figure.name} compares at the same composed ε, and {name} does not say (`disjoint`) "
@@ -45,6 +67,6 @@ def _at_equal_promises(figure: Figure, algorithm: Algorithm) -> list[Series]:
     promises = sorted({series.promise for series in figure.series if series.promise is not None})
     policies = [(promise, PolicySettings(arms=ARMS, epsilon=promise)) for promise in promises]
     return [
-        Series(f"{name}-{promise:g}", name, name, policy, lifetime, promise=promise, bytes_too=True)
+        replace(Series(f"{name}-{promise:g}", name, name, policy, lifetime, promise=promise), **lies)  # type: ignore[arg-type]
         for promise, policy in policies
     ]

@@ -24,7 +24,7 @@ from agentd.core.policy import PolicySettings
 from agentd.experiment.result_cache import Floats, UnitResult
 from agentd.runs.arms import Arms
 from agentd.runs.proofs import source_digest
-from agentd.runs.regret import group_regret, regret_curve
+from agentd.runs.regret import group_regret, honest_regret, regret_curve
 from agentd.runs.spec import Network, Outcome, RunSpec, draw_liars
 from agentd.simulation.either_engine import bytes_of, run_each
 
@@ -185,6 +185,12 @@ def measure(specs: Sequence[RunSpec], *, bytes_too: bool = False) -> UnitResult:
     means = [spec.arms.means for spec in specs]
     return UnitResult(
         final=np.array([group_regret(outcome.arm, mean) for outcome, mean in zip(outcomes, means, strict=True)]),
+        honest=np.array(
+            [
+                honest_regret(outcome.arm, spec.arms.means, spec.liars)
+                for spec, outcome in zip(specs, outcomes, strict=True)
+            ]
+        ),
         curve=np.array([regret_curve(outcome.arm, mean) for outcome, mean in zip(outcomes, means, strict=True)]),
         epsilon=np.array([_worst(outcome.epsilon) for outcome in outcomes]),
         epsilon_at_delta=np.array([_worst(outcome.epsilon_at_delta) for outcome in outcomes]),

@@ -94,6 +94,10 @@ def _series(figure: Figure, one: Measured, first: Measured, agents: int) -> dict
         **_traffic(one),
         "work_s": round(one.seconds, 3),
     }
+    if figure.axis in (Axis.LIARS, Axis.PROMISE):
+        honest, error = over_repetitions(one.honest[-1])
+        entry["attack"] = series.attack if series.liars else None
+        entry |= {"honest_regret_per_agent": float(honest), "honest_regret_per_agent_stderr": float(error)}
     if not np.isnan(one.fallbacks).all():
         entry["estimates_that_fell_back"] = float(one.fallbacks[-1].mean())
     if figure.axis is Axis.GAMMA:
@@ -140,11 +144,14 @@ def _privacy(one: Measured) -> dict[str, Any]:
 
 def table(summary: dict[str, Any]) -> str:
     """The final regrets for a person, mean ± standard error; columns that nobody fills are left out."""
-    rows = [("series", "γ", "group regret", "per agent", "composed ε (nominal)", "messages", "bytes")]
+    rows = [
+        ("series", "γ", "group regret", "per agent", "per honest agent", "composed ε (nominal)", "messages", "bytes")
+    ]
     for series in summary["series"]:
         for point in series.get("by_gamma", [series]):
             gamma = str(point["gamma"]) if "by_gamma" in series else ""
-            rows.append((series["name"], gamma, *_plus_minus(point), _spent(series), *_sent(series)))
+            told = (*_plus_minus(point), _honest(series), _spent(series), *_sent(series))
+            rows.append((series["name"], gamma, *told))
     columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
     widths = [max(map(len, column)) for column in columns]
     lines = [_aligned(row, widths) for row in zip(*columns, strict=True)]
@@ -159,6 +166,13 @@ def _plus_minus(point: dict[str, Any]) -> tuple[str, str]:
         f"{group:,.1f} ± {point['group_regret_stderr']:,.1f}",
         f"{per_agent:.2f} ± {point['regret_per_agent_stderr']:.2f}",
     )
+
+
+def _honest(series: dict[str, Any]) -> str:
+    if "honest_regret_per_agent" not in series:
+        return ""
+    mean, error = series["honest_regret_per_agent"], series["honest_regret_per_agent_stderr"]
+    return f"{mean:.2f}" if math.isnan(error) else f"{mean:.2f} ± {error:.2f}"
 
 
 def _spent(series: dict[str, Any]) -> str:

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from agentd.errors import ConfigurationError
 from agentd.files import OwnDirectory, replacing
 
-FORMAT = 3
+FORMAT = 4
 """Raised whenever results written before no longer mean the same."""
 
 Floats = NDArray[np.float64]
 
-_PER_REPETITION = ("final", "epsilon", "epsilon_at_delta", "fallbacks", "messages", "bytes", "message_bytes")
+_PER_REPETITION = ("final", "honest", "epsilon", "epsilon_at_delta", "fallbacks", "messages", "bytes", "message_bytes")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +51,8 @@ class UnitResult:
     """Bytes of all frames, per repetition; NaN where nobody asked, because counting them takes a third of the run."""
     message_bytes: Floats
     """The same without the headers of the frames."""
+    honest: Floats
+    """Regret of one honest agent on average, per repetition; NaN where everybody lies."""
 
 
 class ResultCache:

@@ -33,6 +33,11 @@ from agentd.plot.curves import (
 GAMMA_LABEL = "lifetime γ (hops)"
 FINAL_REGRET_LABEL = "group regret at the last round (reward units)"
 
+_PANELS_IN_A_ROW = 4
+_LEAST_WIDTH = 7.6  # inches: a title fits
+_NAME_WIDTH = 2.1  # inches, in a legend
+_CHARACTERS_PER_INCH = 13.5  # of small print
+
 _BOUND_COLOUR = "#8A8A8A"
 _VISIBLE_SHARE = 0.1  # a bound that leaves the picture sooner is only named
 _STYLE = {
@@ -111,19 +116,30 @@ class Panel:
 
 
 def plot_panels(
-    panels: Sequence[Panel], path_svg: Path, path_png: Path | None = None, *, title: str, subtitle: str, x_label: str
+    panels: Sequence[Panel],
+    path_svg: Path,
+    path_png: Path | None = None,
+    *,
+    title: str,
+    subtitle: str,
+    x_label: str,
+    log_x: bool = True,
 ) -> None:
-    """Draw several values against one parameter, all on logarithmic scales, with one legend for all."""
+    """Draw several values against one parameter, on logarithmic scales, with one legend for all."""
     for panel in panels:
         need_curves(panel.curves)
 
     def draw(figure: Any) -> None:
-        figure.set_size_inches(4.3 * len(panels), 4.9)
-        rows = figure.subplots(1, len(panels))
+        columns = min(len(panels), _PANELS_IN_A_ROW)
+        rows = -(-len(panels) // columns)
+        figure.set_size_inches(max(4.3 * columns, _LEAST_WIDTH), 4.9 if rows == 1 else 1.2 + 3.7 * rows)
+        places = figure.subplots(rows, columns, squeeze=False).ravel()
         labels = list(dict.fromkeys(curve.label for panel in panels for curve in panel.curves))
-        for axes, panel in zip(rows, panels, strict=True):
+        for axes in places[len(panels) :]:
+            axes.set_axis_off()
+        for axes, panel in zip(places, panels, strict=False):
             _set_scale(axes, panel.curves, log_y=True)
-            axes.set_xscale("log")
+            axes.set_xscale("log" if log_x else "linear")
             axes.xaxis.set_major_formatter(lambda value, _: number_text(value))
             axes.set_xticks(panel.curves[0].x)
             axes.minorticks_off()
@@ -131,10 +147,13 @@ def plot_panels(
             axes.set_title(panel.title, loc="left", fontsize=10.5)
             axes.set_xlabel(x_label)
             axes.set_ylabel(panel.y_label)
-        handles, names = rows[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=len(names), frameon=False, fontsize=9.5)
-        figure.suptitle(f"{title}\n", x=0.01, ha="left", fontsize=13, fontweight="bold")
-        figure.text(0.01, 0.925, f"{subtitle}; bars: {ERROR_NOTE}", color="#555555", fontsize=9.5)
+        handles, names = places[0].get_legend_handles_labels()
+        side_by_side = min(len(names), int(figure.get_figwidth() / _NAME_WIDTH))
+        figure.legend(handles, names, loc="outside lower center", ncols=side_by_side, frameon=False, fontsize=9.5)
+        small = wrapped(f"{subtitle}; bars: {ERROR_NOTE}", int(_CHARACTERS_PER_INCH * figure.get_figwidth()))
+        figure.suptitle(title + "\n" * (1 + small.count("\n")), x=0.01, ha="left", fontsize=13, fontweight="bold")
+        below = 1.0 - 0.24 / figure.get_figheight()
+        figure.text(0.01, below, small, color="#555555", fontsize=9.5, va="top")
 
     _save_figure(draw, path_svg, path_png)
 

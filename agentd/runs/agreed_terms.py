@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
+from agentd.core.attacks.honest_pool import HonestPool
+from agentd.core.attacks.scheme import Known
 from agentd.core.policy import ALGORITHMS
-from agentd.core.terms import BEACON_BYTES, RUN_BYTES, Clock, PolicyTerms, Terms, id_ranges
+from agentd.core.policy.shielding import duty_by
+from agentd.core.terms import RUN_BYTES, Clock, PolicyTerms, Terms, id_ranges
 from agentd.runs.spec import RunSpec
 
 
@@ -17,9 +20,12 @@ def terms_of(
     clock: Clock = Clock.LOCKSTEP,
     interval_us: int = 0,
     start_ms: int = 0,
-    beacon: bytes = bytes(BEACON_BYTES),
+    beacon: bytes | None = None,
 ) -> Terms:
-    """What the agents of this run agree on; it is closed: nobody takes part whom the spec does not have."""
+    """What the agents of this run agree on; it is closed: nobody takes part whom the spec does not have.
+
+    Without a beacon it is that of the spec's seed.
+    """
     return Terms(
         arms=spec.arms.count,
         lifetime=spec.gamma,
@@ -28,7 +34,7 @@ def terms_of(
         clock=clock,
         interval_us=interval_us,
         start_ms=start_ms,
-        beacon=beacon,
+        beacon=beacon_of_seed(spec.seed) if beacon is None else beacon,
         policies=_policies(spec),
     )
 
@@ -61,3 +67,9 @@ def _policy(name: str, epsilon: float, v: float, agents: list[int]) -> PolicyTer
         v=v if algorithm.noised and not algorithm.disjoint else None,
         ids=id_ranges(agents),
     )
+
+
+def known_to(spec: RunSpec, liar: int, pool: HonestPool | None = None) -> Known:
+    """What a liar of a run is given to know."""
+    duty = duty_by(spec.algorithm_of(liar), beacon_of_seed(spec.seed), liar, spec.arms.count)
+    return Known(liar, tuple(spec.arms.means), duty, pool)

@@ -7,7 +7,7 @@ own. A trial that an agent never pulled (it crashed, or the run was stopped) add
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,12 @@ def group_regret(arm: NDArray[np.integer[Any]], means: Sequence[float]) -> float
     if counts[len(means) : NOT_PULLED].any():
         raise ValueError(f"the pulls name an arm beyond the {len(means)} that exist")
     return _regret_of_counts(counts[: len(means)], means)
+
+
+def honest_regret(arm: NDArray[np.integer[Any]], means: Sequence[float], liars: Collection[int]) -> float:
+    """Regret of one honest agent on average, from the pulls of all; NaN where everybody lies."""
+    honest = [agent for agent in range(len(arm)) if agent not in liars]
+    return group_regret(arm[honest], means) / len(honest) if honest else math.nan
 
 
 def rounds_made(arm: NDArray[np.integer[Any]]) -> int:

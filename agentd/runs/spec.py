@@ -86,6 +86,8 @@ class Outcome:
     fallbacks: int = 0
     """How often byzantine-ucb had to use the plain mean."""
     estimates: int = 0
+    distrusted: dict[int, int] | None = None
+    """By how many agents each origin is trusted less than half at the end; None where nobody knows trust."""
     dropped: Counter[str] = field(default_factory=Counter)
     events: list[tuple[int, str]] = field(default_factory=list)
     """Faults, by round."""

@@ -18,7 +18,7 @@ from agentd.quantities import as_bytes, counted
 from agentd.runs import blamed
 from agentd.runs.decisive import decisive_settings, in_words
 from agentd.runs.proofs import has_passed
-from agentd.runs.regret import group_regret, rounds_made
+from agentd.runs.regret import group_regret, honest_regret, rounds_made
 from agentd.runs.scenario import Scenario
 from agentd.runs.spec import DELTA, Outcome
 from agentd.runs.versions import versions
@@ -91,6 +91,7 @@ def summarise(scenario: Scenario, outcome: Outcome, wall_s: float, *, simulated:
         "diameter": spec.network.diameter,
         "group_regret": regret,
         "regret_per_agent": regret / settings.agents,
+        "honest_regret_per_agent": honest_regret(outcome.arm, spec.arms.means, spec.liars),
         "messages": outcome.messages,
         "bytes": outcome.bytes,
         "dropped": dict(sorted(outcome.dropped.items())),
@@ -101,6 +102,8 @@ def summarise(scenario: Scenario, outcome: Outcome, wall_s: float, *, simulated:
     }
     if outcome.estimates:
         summary["estimates_that_fell_back"] = outcome.fallbacks / outcome.estimates
+    if outcome.distrusted is not None:
+        summary["distrusted"] = {str(origin): times for origin, times in outcome.distrusted.items()}
     return summary
 
 

@@ -23,10 +23,14 @@ import zmq
 from agentd import __version__
 from agentd.core.agent import Agent
 from agentd.core.assembly import assemble, seeded_liar
+from agentd.core.attacks.scheme import Known
 from agentd.core.gossip import WINDOW
-from agentd.core.lies import Attack
+from agentd.core.lies import Attack, Liar, in_memory_only
 from agentd.core.message import MAX_TRIAL
+from agentd.core.policy import ALGORITHMS
+from agentd.core.policy.beliefs import DOUBTED, as_figures
 from agentd.core.policy.coins import KeyedCoins
+from agentd.core.policy.shielding import duty_by
 from agentd.core.privacy.laplace import Noise
 from agentd.core.saved_state import SavedState
 from agentd.core.terms import Terms
@@ -34,7 +38,7 @@ from agentd.core.trust.lives import Lives
 from agentd.core.trust.pace import Pace
 from agentd.core.trust.quota import Quota
 from agentd.core.upwards import whole_up
-from agentd.errors import AgentdError, BudgetExhausted, LedgerInDoubt
+from agentd.errors import AgentdError, BudgetExhausted, LedgerInDoubt, SettingsError
 from agentd.hangups import outlive_hangups
 from agentd.settings import AgentSettings
 from agentd.shell.agreement import agree, assumed, file_terms, narrowed
@@ -283,6 +287,7 @@ async def _leave(part: _Part, watch: FaultWatch | None) -> None:
     await _say_last(part.environment, part.report(done=True), log)
     if watch is not None:
         log = log.bind(longest_round_s=round(watch.longest_round_s, 3))
+    _tell_of_trust(agent, log)
     lies = {} if agent.liar is None else {"lies": agent.liar.lies_told}
     dropped = dict(_dropped(agent, link))
     log.info("done", trial=agent.trial, dropped=dropped, heard=agent.heard, **lies, **part.standing())
@@ -329,6 +334,7 @@ async def _take_part(part: _Part) -> None:
 
     def report() -> None:
         environment.report(part.report(done=False))
+        _tell_of_trust(agent, part.log)
         part.health.beat(agent.trial)
         if gc.get_freeze_count():  # a process of its own
             # Python keeps thousands of freed tuples of every size, and gives them back in a full collection only, which
@@ -391,17 +397,15 @@ def agent_of(
     if saved is not None and not settings.has_own_arms:
         require_up_to_date(saved, counted, str(settings.state))
     incarnation = welcome.incarnation
-    liar = None
-    if settings.lies:
-        liar = seeded_liar(Attack.parse(settings.attack), settings.contamination, _seed(settings), settings.id)
+    terms = assumed(settings, welcome.terms) if terms is None else terms
     return assemble(
         settings.id,
         settings.algorithm,
         settings.policy(welcome.arms),
-        assumed(settings, welcome.terms) if terms is None else terms,
+        terms,
         noise=noise or noise_of(settings, incarnation),
         coins=KeyedCoins(_seed(settings), settings.id),
-        liar=liar,
+        liar=liar_of(settings, terms, counted) if settings.lies else None,
         incarnation=incarnation,
         trial=counted,
         saved=saved,
@@ -410,6 +414,23 @@ def agent_of(
         window=window,
         uncounted=settings.has_own_arms,
     )
+
+
+def liar_of(settings: AgentSettings, terms: Terms, trial: int) -> Liar:
+    """What makes the agent lie, after some trials; SettingsError for a lie that it does not know enough for."""
+    attack = Attack.parse(settings.attack)
+    if attack.knows_everything:
+        raise SettingsError(in_memory_only(settings.attack))
+    means = tuple(settings.arm_means or ())
+    if attack.forges and len(means) != terms.arms:
+        raise SettingsError(
+            f"--attack {settings.attack} must know what the arms pay, which only the launcher of a testbed tells its "
+            "liars: use agentd up --byzantine, or lie about rewards alone, with --attack huber"
+        )
+    kind = ALGORITHMS[settings.algorithm].tells
+    duty = duty_by(settings.algorithm, terms.beacon, settings.id, terms.arms)
+    known = Known(settings.id, means, duty)
+    return seeded_liar(attack, settings.policy(terms.arms), _seed(settings), known, kind=kind, trial=trial)
 
 
 def _seed(settings: AgentSettings) -> int:
@@ -441,6 +462,14 @@ def _report(
 def _dropped(agent: Agent, link: Link) -> Counter[str]:
     ledger = agent.policy.ledger
     return agent.dropped + link.dropped + Counter({"budget": ledger.refused if ledger else 0})
+
+
+def _tell_of_trust(agent: Agent, log: Log) -> None:
+    """Log who has lost this agent's trust or regained it, once per change; algorithms without trust log nothing."""
+    told = getattr(agent.policy, "changes_of_trust", None)
+    for doubt in told() if told is not None else ():
+        lost = doubt.trust < 1000 * DOUBTED
+        log.warning("trust lost" if lost else "trust regained", **as_figures(doubt))
 
 
 def _hear_signals(stop: asyncio.Event, log: Log, log_file: str | None) -> None:

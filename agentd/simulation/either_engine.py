@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from agentd.runs.spec import Outcome, RunSpec
-from agentd.simulation.engine import has_twin, run_vector
+from agentd.simulation.engine import run_vector, what_needs_agents
 from agentd.simulation.network import run_agents
 from agentd.simulation.traffic import count_bytes, count_header_bytes
 
 
 def needs_agents(spec: RunSpec) -> bool:
     """Whether the vectorised engine cannot carry it out."""
-    return (
-        not has_twin(spec.algorithm, spec.policy.half_life)
-        or bool(spec.overrides)
-        or bool(spec.liars and spec.attack.on_relay)
-    )
+    return what_needs_agents(spec) is not None
 
 
 def run_each(specs: Sequence[RunSpec], together: int) -> Iterator[Outcome]:

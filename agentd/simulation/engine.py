@@ -14,8 +14,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from agentd.core.bodies import SAMPLE, SEALED
 from agentd.core.chance import Purpose
 from agentd.core.grid import UNIT
+from agentd.core.lies import Attack
+from agentd.core.policy import ALGORITHMS
 from agentd.core.privacy.ledger import Ledger, Release
 from agentd.core.privacy.sealing import Weighting
 from agentd.core.privacy.series import ReleaseSeries, scale_steps
@@ -31,10 +34,11 @@ from agentd.simulation.vector_policies import (
     Layout,
     Together,
     TogetherPrivate,
-    TogetherRobust,
     VectorPolicy,
 )
+from agentd.simulation.vector_robust import TogetherRobust
 from agentd.simulation.vector_sealed import TogetherSealed, TogetherThompson
+from agentd.simulation.vector_shielded import TogetherShielded
 
 _COLUMN_POLICIES: dict[str, Callable[[Layout], VectorPolicy]] = {
     "ucb1": Alone,
@@ -44,6 +48,7 @@ _COLUMN_POLICIES: dict[str, Callable[[Layout], VectorPolicy]] = {
     "private-ucb": TogetherPrivate,
     "byzantine-ucb": TogetherRobust,
     "sealed": TogetherSealed,
+    "shielded": TogetherShielded,
 }
 
 Progress = Callable[[int], None]
@@ -92,6 +97,16 @@ def has_twin(algorithm: str, half_life: int | None = None) -> bool:
     return algorithm in _COLUMN_POLICIES and (half_life is None or algorithm != "sealed")
 
 
+def lies_beyond_engine(algorithm: str, attack: Attack | str) -> str | None:
+    """Why this engine does not know what liars say who attack an algorithm so; None: it does."""
+    attack = Attack.parse(attack) if isinstance(attack, str) else attack
+    if attack.on_relay:
+        return "the vector engine cannot corrupt messages on their way"
+    if attack.forges and ALGORITHMS[algorithm].tells not in (None, SAMPLE, SEALED):
+        return f"the vector engine forges no messages of {algorithm}"
+    return None
+
+
 def what_needs_agents(spec: RunSpec) -> str | None:
     """Why this engine cannot carry out a run that core agents can, as a whole sentence; None: it can."""
     if not has_twin(spec.algorithm):
@@ -100,9 +115,7 @@ def what_needs_agents(spec: RunSpec) -> str | None:
         return "the vector engine forgets nothing, as --half-life asks"
     if spec.overrides:
         return "the vector engine runs one algorithm for all agents, without --policy overrides"
-    if spec.liars and spec.attack.on_relay:
-        return "the vector engine cannot corrupt messages on their way"
-    return None
+    return lies_beyond_engine(spec.algorithm, spec.attack) if spec.liars else None
 
 
 def refuse_what_needs_agents(specs: Sequence[RunSpec]) -> None:
@@ -139,7 +152,8 @@ class _Teller:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        liars = [(run, agent) for run, spec in enumerate(layout.specs) for agent in sorted(spec.liars)]
+        lying = [] if layout.specs[0].attack.forges else layout.specs  # who forges tells nothing of its rewards
+        liars = [(run, agent) for run, spec in enumerate(lying) for agent in sorted(spec.liars)]
         self._places = np.array([run * layout.agents + agent for run, agent in liars], dtype=np.int64)
         self._uniforms = UniformsPerTrial([(layout.specs[run].seed, a) for run, a in liars], Purpose.LIE, 2)
 
@@ -163,7 +177,10 @@ def _outcome(
         outcome.releases = int(policy.releases[mine].sum())
         outcome.epsilon = np.where(policy.releases[mine] > 0, _one_release(layout.specs[run]), 0.0)
         outcome.epsilon_at_delta = _at_delta(layout.specs[run], layout.agents)
+    if isinstance(policy, TogetherShielded):
+        outcome.distrusted = policy.distrusted(run)
     if isinstance(policy, TogetherRobust):
+        outcome.sent = policy.sent_by(mine)
         outcome.fallbacks = int(policy.fallbacks[run])
         outcome.estimates = policy.estimates
     return outcome

@@ -17,17 +17,21 @@ import numpy as np
 
 from agentd.core.agent import Agent
 from agentd.core.assembly import assemble, seeded_liar
+from agentd.core.attacks.honest_pool import HonestPool
 from agentd.core.chance import Purpose, stream
+from agentd.core.lies import Liar
 from agentd.core.message import Batch
+from agentd.core.policy import ALGORITHMS
 from agentd.core.policy.base import Restorable
 from agentd.core.policy.byzantine_ucb import ByzantineUcb
 from agentd.core.policy.coins import KeyedCoins
+from agentd.core.policy.shielded import Shielded
 from agentd.core.privacy.laplace import SeededLaplace
 from agentd.core.rounds import Rounds, Standing
 from agentd.core.saved_state import Charged, SavedState
 from agentd.core.terms import Terms
 from agentd.core.trust.lives import Life, Lives
-from agentd.runs.agreed_terms import terms_of
+from agentd.runs.agreed_terms import known_to, terms_of
 from agentd.runs.arms import uniforms
 from agentd.runs.spec import NOT_PULLED, Outcome, RunSpec, scheduled_at_delta
 from agentd.simulation.memory_transport import InFlight, MemoryTransport
@@ -47,9 +51,9 @@ def make_agent(
     lives: Lives | None = None,
     terms: Terms | None = None,
     saved: SavedState | None = None,
+    pool: HonestPool | None = None,
 ) -> Agent:
     """The agent a run starts with, or one that comes back with its state or without; the terms, if at hand."""
-    lies = own in spec.liars
     return assemble(
         own,
         spec.algorithm_of(own),
@@ -57,12 +61,17 @@ def make_agent(
         terms or terms_of(spec),
         noise=SeededLaplace(spec.seed, own + (incarnation << 32)),  # another life, another stream: no draw twice
         coins=KeyedCoins(spec.seed, own),
-        liar=seeded_liar(spec.attack, spec.policy.contamination, spec.seed, own) if lies else None,
+        liar=_liar(spec, own, trial, pool) if own in spec.liars else None,
         incarnation=incarnation,
         trial=trial,
         lives=lives,
         saved=saved,
     )
+
+
+def _liar(spec: RunSpec, own: int, trial: int, pool: HonestPool | None) -> Liar:
+    kind = ALGORITHMS[spec.algorithm_of(own)].tells
+    return seeded_liar(spec.attack, spec.policy, spec.seed, known_to(spec, own, pool), kind=kind, trial=trial)
 
 
 class InMemoryNetwork:
@@ -73,7 +82,10 @@ class InMemoryNetwork:
         self.faults = faults
         agents = spec.network.agents
         self._terms = terms_of(spec)
-        self.agents = [make_agent(spec, own, lives=Lives(), terms=self._terms) for own in range(agents)]
+        self._pool = HonestPool(spec.arms.count) if spec.liars and spec.attack.knows_everything else None
+        self.agents = [
+            make_agent(spec, own, lives=Lives(), terms=self._terms, pool=self._pool) for own in range(agents)
+        ]
         self.round = 0
         self.rounds = [self._rounds_of(own) for own in range(agents)]
         self._up = [True] * agents
@@ -102,8 +114,18 @@ class InMemoryNetwork:
         for agent in self._running():
             self._pull(agent)
         for agent in self._running():
-            self._publish(agent.own, agent.turn.outbox())
+            batches = agent.turn.outbox()
+            self._tell_liars(agent.own, batches)
+            self._publish(agent.own, batches)
         self._deliver()
+
+    def _tell_liars(self, sender: int, batches: Sequence[Batch]) -> None:
+        """Let those liars know what an honest agent says of its own who are to know everything."""
+        if self._pool is None or sender in self.spec.liars:
+            return
+        for batch in batches:
+            for body in batch.body[batch.origin == sender].tolist():
+                self._pool.hear(sender, batch.kind, body)
 
     def finish(self) -> Outcome:
         """Add up what the agents counted themselves."""
@@ -114,6 +136,10 @@ class InMemoryNetwork:
             if isinstance(agent.policy, ByzantineUcb):
                 outcome.fallbacks += agent.policy.fallbacks
                 outcome.estimates += agent.policy.estimates
+        trusting = [agent.policy for agent in self.agents if isinstance(agent.policy, Shielded)]
+        if trusting:
+            times = Counter(origin for policy in trusting for origin in policy.distrusted())
+            outcome.distrusted = dict(sorted(times.items()))
         if any(agent.policy.ledger is not None for agent in lives):
             self._charge(lives)
         return outcome
@@ -180,6 +206,7 @@ class InMemoryNetwork:
             lives=Lives(self._returned),
             terms=self._terms,
             saved=saved,
+            pool=self._pool,
         )
 
     def _lose_state(self, own: int) -> None:
@@ -190,7 +217,9 @@ class InMemoryNetwork:
         self._returned.append((own, trial))
         self._released[own] = []
         lives = Lives(self._returned)
-        self.agents[own] = make_agent(self.spec, own, incarnation=trial, trial=trial, lives=lives, terms=self._terms)
+        self.agents[own] = make_agent(
+            self.spec, own, incarnation=trial, trial=trial, lives=lives, terms=self._terms, pool=self._pool
+        )
         for agent in self.agents:
             if agent.lives is not None:
                 agent.lives.told(self._returned[-1:])

@@ -20,6 +20,7 @@ from agentd.core.policy.sealed import UCB_WIDTH, VARIANCE, least_samples
 from agentd.core.privacy.sealing import Weighting
 from agentd.runs.spec import RunSpec
 from agentd.simulation.draws import UnitNoise
+from agentd.simulation.forgeries import ForgedRecord, Forgeries
 from agentd.simulation.spread import Spread
 from agentd.simulation.vector_policies import Floats, Ints, Layout, Together, best_of, laplace, noise_keys
 
@@ -39,6 +40,8 @@ class TogetherSealed:
         self._noise = UnitNoise(noise_keys(layout))
         self._coins = CoinsOfAll(layout)
         self._group = _Group(layout)
+        self._forgeries = Forgeries(layout)
+        self._forged: list[ForgedRecord] = []
         self._first = np.tile(np.arange(layout.agents), layout.runs) % layout.arms
         self._open, self._secret = layout.integers(), layout.integers()
         self._samples, self._sums = layout.zeros(), layout.zeros()
@@ -67,38 +70,71 @@ class TogetherSealed:
         pulls = self._open[place] + 1
         self._open[place] = pulls
         self._secret[place] += told
+        self._forged = self._forgeries.records(trial)  # by what was released before this trial
         group, least = self._group.at(trial)
-        closing = group * self._worth[pulls] >= np.maximum(least, self._samples.ravel()[place])
+        closing = group * self._worth[pulls] >= np.maximum(least, self._known(place))
         self._note_messages(trial, closing)
+        self._news[closing] = True
+        self.releases[closing] += 1
+        self._tell(trial, arm, place, closing)
+
+    def _tell(self, trial: int, arm: Ints, place: Ints, closing: Mask) -> None:
+        """Close the batches of who is closing one, say so, and take in what arrives before the next trial."""
         said = np.zeros(2 * self._samples.size)
         where = place[closing]
         if len(where):
             self._close(where, said)
-            self._news[closing] = True
-            self.releases[closing] += 1
-        samples_rows = self._layout.active(arm[closing], self._layout.arms, closing.nonzero()[0])
+        tellers, arms = closing.nonzero()[0], arm[closing]
+        if self._forgeries:
+            arms, tellers = self._say_lies(said, arms, tellers)
+        samples_rows = self._layout.active(arms, self._layout.arms, tellers)
         active = [rows + [row + self._layout.arms for row in rows] for rows in samples_rows]
         self._spread.say(trial, said.reshape(self._arrived.shape[1:]), active)
         self._hear(trial + 1)
 
+    def _known(self, place: Ints) -> Floats:
+        """The samples of what is known at these places of (arm, agent)."""
+        known: Floats = self._samples.ravel()[place]
+        return known
+
+    def _say_lies(self, said: Floats, arms: Ints, tellers: Ints) -> tuple[Ints, Ints]:
+        """Put what liars say in place of what they released; of which arms there is news now, and by whom."""
+        honest = ~self._forgeries.liars[tellers]
+        said.reshape(2, self._layout.arms, self._layout.width)[:, :, self._forgeries.liars] = 0.0
+        for each in self._forged:
+            where = each.arm * self._layout.width + each.place
+            said[where], said[where + self._samples.size] = self._forgeries.growth(each)
+        lied_about = np.array([each.arm for each in self._forged], dtype=np.int64)
+        liars = np.array([each.place for each in self._forged], dtype=np.int64)
+        return np.concatenate([arms[honest], lied_about]), np.concatenate([tellers[honest], liars])
+
     def _note_messages(self, trial: int, closing: Mask) -> None:
         telling = closing | (trial - self._told_at >= self._refresh)
+        if self._forgeries:
+            telling = np.where(self._forgeries.liars, self._forgeries.sent[trial - 1], telling)
         self._told_at[telling] = trial
         self.sent[trial - 1] = telling
 
     def _close(self, where: Ints, said: Floats) -> None:
         """Seal the open batches at these places of (arm, agent); what they add to the records is said."""
+        counted, samples, total = self._counted(where), self._own_samples[where], self._own_sums[where]
+        self._seal(where)
+        said[where] = self._own_samples[where] - samples
+        said[where + self._samples.size] = self._counted(where) - counted
+        self._samples.ravel()[where] += said[where]
+        self._sums.ravel()[where] += self._own_sums[where] - total
+
+    def _seal(self, where: Ints) -> None:
+        """Add what the open batches at these places release to the agents' own records; the batches are empty then."""
         noised = self._secret[where] + laplace(self._noise, where, np.float64(self._weighting.scale))
         pulls = self._open[where]
         batches = zip(pulls.tolist(), noised.tolist(), strict=True)
         weighed = [self._weighting.weighed(number, total) for number, total in batches]
-        counted = self._counted(where)
-        self._own_samples[where] += self._worth[pulls]
+        if self._forgeries.tell_liars:
+            arm, agent = np.divmod(where, self._layout.width)
+            self._forgeries.released(arm, agent, self._worth[pulls], np.array(weighed, dtype=np.int64))
         self._own_sums[where] += weighed
-        said[where] = self._worth[pulls]
-        said[where + self._samples.size] = self._counted(where) - counted
-        self._samples.ravel()[where] += said[where]
-        self._sums.ravel()[where] += weighed
+        self._own_samples[where] += self._worth[pulls]
         self._open[where] = self._secret[where] = 0
 
     def _counted(self, where: Ints) -> Ints:
@@ -132,10 +168,7 @@ class TogetherSealed:
     def _indices(self, trial: int, samples: Floats, sums: Floats, who: Ints) -> Floats:
         if self._thompson:
             return thompson_indices(sums, samples, self._coins.at(trial, who, self._group.at(trial)[0][who]))
-        share = 1.0 + samples.sum(axis=0) / samples
-        # The same logarithm as the core's: numpy's own may differ in the last bit.
-        log = np.array([math.log(value) for value in share.ravel().tolist()]).reshape(share.shape)
-        return sums / samples + np.sqrt(UCB_WIDTH * log / samples)
+        return sums / samples + ucb_widths(samples)
 
 
 class TogetherThompson(Together):
@@ -155,6 +188,14 @@ class TogetherThompson(Together):
             samples, sums = self._counts[:, known] * UNIT, self._sums[:, known]
             arm[known] = best_of(thompson_indices(sums, samples, self._coins.at(trial, known, self._groups[known])))
         return arm
+
+
+def ucb_widths(samples: Floats) -> Floats:
+    """√(0.6·ln(1 + ΣA/A)/(2A)) per arm and agent."""
+    share = 1.0 + samples.sum(axis=0) / samples
+    # The same logarithm as the core's: numpy's own may differ in the last bit.
+    log = np.array([math.log(value) for value in share.ravel().tolist()]).reshape(share.shape)
+    return np.sqrt(UCB_WIDTH * log / samples)
 
 
 def thompson_indices(sums: Floats, samples: Floats, coins: Floats) -> Floats:
@@ -198,7 +239,7 @@ def _expected(spec: RunSpec, trial: int) -> Ints:
     return heard
 
 
-def _all_held_since(trial: int, groups: Ints) -> Ints:
+def all_held_since(trial: int, groups: Ints) -> Ints:
     """`held_since` for many agents, whose groups have few different sizes."""
     sizes, which = np.unique(groups, return_inverse=True)
     since: Ints = np.array([held_since(trial, size) for size in sizes.tolist()], dtype=np.int64)[which]
@@ -214,9 +255,14 @@ class CoinsOfAll:
         self._drawn = np.empty((layout.width, layout.arms))
         self._since = np.zeros(layout.width, dtype=np.int64)  # the trial that each row is of
 
+    def of(self, one: int, trial: int) -> Floats:
+        """The coins of one agent at a trial, per arm."""
+        seed, agent = self._keys[one]
+        return self._rekeyed.at(seed, Purpose.COIN, agent, trial).standard_normal(self._drawn.shape[1])
+
     def at(self, trial: int, who: Ints, groups: Ints) -> Floats:
         """Per arm and agent, the coins that decide at this trial in groups of these sizes."""
-        since = _all_held_since(trial, groups)
+        since = all_held_since(trial, groups)
         stale = self._since[who] != since
         for one, first in zip(who[stale].tolist(), since[stale].tolist(), strict=True):
             seed, agent = self._keys[one]

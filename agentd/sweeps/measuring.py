@@ -14,7 +14,7 @@ from agentd.runs.regret import group_regret
 from agentd.runs.scenario import make_scenario
 from agentd.runs.spec import Outcome, RunSpec
 from agentd.simulation.either_engine import bytes_of, run_each
-from agentd.simulation.engine import has_twin, run_vector
+from agentd.simulation.engine import has_twin, lies_beyond_engine, run_vector
 from agentd.sweeps.combinations import Configuration
 
 SIDE_BY_SIDE = 8
@@ -52,8 +52,8 @@ def rows_of(configuration: Configuration, repetitions: Iterable[int]) -> Iterato
 def uses_core_agents(configuration: Configuration) -> bool:
     """Whether the vectorised engine cannot carry it out."""
     settings = configuration.settings
-    lies_on_the_way = bool(settings.byzantine) and settings.attack.startswith("relay")
-    return not has_twin(settings.algorithm, settings.half_life) or bool(settings.policies) or lies_on_the_way
+    lies_beyond = bool(settings.byzantine) and lies_beyond_engine(settings.algorithm, settings.attack) is not None
+    return not has_twin(settings.algorithm, settings.half_life) or bool(settings.policies) or lies_beyond
 
 
 def _row(configuration: Configuration, number: int, spec: RunSpec, outcome: Outcome) -> Row:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from agentd.core.lies import in_memory_only
 from agentd.core.policy import ALGORITHMS
 from agentd.core.policy.knobs import values_of
 from agentd.errors import SettingsError
@@ -202,7 +203,9 @@ def make_plan(
 
 def lay_out(scenario: Scenario, places: Places, *, run: bytes, pace: Pace, keep: Keep | None = None) -> Plan:
     """Say for every process of a scenario where it listens, whom it hears, what it runs and what it writes down."""
-    graph = scenario.graph
+    graph, spec = scenario.graph, scenario.spec
+    if spec.liars and spec.attack.knows_everything:
+        raise SettingsError(in_memory_only(scenario.settings.attack))
     keep = keep if keep is not None else Keep()
     return Plan(
         run=run,
@@ -248,6 +251,7 @@ def _agent(scenario: Scenario, own: int, places: Places, pace: Pace, keep: Keep)
         "gamma": spec.gamma,
         "rounds": spec.rounds,
         "lies": own in spec.liars,
+        "arm_means": tuple(spec.arms.means) if own in spec.liars and spec.attack.forges else None,
         "insecure": places.insecure,
         "log_file": places.log(own),
         "faults_file": places.inside(LINK_FAULTS),

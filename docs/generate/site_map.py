@@ -48,7 +48,14 @@ SECTIONS = (
         "Explanation",
         (
             *("docs/architecture.md", "agentd/wire/PROTOCOL.md", "docs/privacy.md", f"{MADE}privacy-proof.md"),
-            *("docs/algorithms.md", "docs/paper.md", "docs/figures.md", "SECURITY.md", "docs/scale.md"),
+            *(
+                "docs/algorithms.md",
+                "docs/liars.md",
+                "docs/paper.md",
+                "docs/figures.md",
+                "SECURITY.md",
+                "docs/scale.md",
+            ),
         ),
     ),
     Section("Project", ("CONTRIBUTING.md", "CHANGELOG.md")),

@@ -44,6 +44,7 @@ CHANGED_OPTIONS: dict[str, str] = {
     "agentd demo --rounds": "400, not 500: three runs take no longer than two did",
     "agentd audit --algorithm": "any that claims privacy, also of a plug-in: no list can name them",
     "agentd audit --fault": "there are more",
+    "agentd experiment figure": "there are more: fig3 and fig4 are about liars",
     "agentd experiment --trials": "it is called --repetitions, and known by both names",
     "agentd audit --processes": "it is --jobs, too, as everywhere",
     "agentd manifests kubernetes --agent-storage": "64Mi, not none: what may not be noised twice survives a pod",
@@ -63,7 +64,7 @@ CHANGED_SETTINGS: dict[str, str] = {
 """Defaults and exit codes that are others today, as in "agent.gamma", and why."""
 
 
-NEW_CHOICES = {"coop-thompson": "an algorithm"}
+NEW_CHOICES = {"coop-thompson": "an algorithm", "shielded": "an algorithm"}
 """What there is to choose since; a choice that has company is no other."""
 
 

@@ -105,9 +105,9 @@ def test_the_summary_says_what_privacy_was_spent(simulate: Simulate, algorithm: 
     assert (privacy["transcript_private"], privacy["simulated"]) == (False, True)
     assert privacy["delta"] == 1e-5
     if ALGORITHMS[algorithm].noised:
-        once = ", one release per reward" if algorithm == "sealed" else ""
+        once = ", one release per reward" if algorithm in ("sealed", "shielded") else ""
         assert privacy["mechanism"] == "discrete Laplace" + once
-        assert (privacy["per_agent_epsilon"] == 0.5) == (algorithm == "sealed")
+        assert (privacy["per_agent_epsilon"] == 0.5) == (algorithm in ("sealed", "shielded"))
         assert privacy["nominal_epsilon"] == 0.5
         assert 0 < privacy["per_agent_epsilon"] < math.inf
         assert 0 < privacy["epsilon_at_delta"] < math.inf  # of 30 pulls of one arm, which nobody may have made

@@ -69,7 +69,7 @@ def test_a_pull_that_nobody_counted_is_made_with_the_arm_that_was_intended(
 
 def played(algorithm: str, arms: list[int]) -> Any:
     """A policy that has pulled these arms, each paying 1."""
-    policy = policy_of(algorithm, epsilon=0.5 if algorithm != "sealed" else 1.0)
+    policy = policy_of(algorithm, epsilon=1.0 if algorithm in ("sealed", "shielded") else 0.5)
     for trial, arm in enumerate(arms, start=1):
         observe(policy, trial, arm, UNIT, UNIT)
     return policy
@@ -84,12 +84,15 @@ def test_a_trial_that_was_counted_and_is_not_in_the_state_is_given_up(
     state = saved(policy=policy.snapshot(), intent=intent)
     assert state.in_doubt(6)
     agent = Agent(
-        1, policy_of(algorithm, epsilon=0.5 if algorithm != "sealed" else 1.0), terms=Terms(2, 1), incarnation=6
+        1,
+        policy_of(algorithm, epsilon=1.0 if algorithm in ("sealed", "shielded") else 0.5),
+        terms=Terms(2, 1),
+        incarnation=6,
     )
     resume(agent, state, 6, SeededLaplace(1, 1))
     turn = agent.turn
     concerned = [1] if intent else [0, 1]
-    if algorithm == "sealed":
+    if algorithm in ("sealed", "shielded"):
         assert [(r.arm, r.trial, r.pulls) for r in turn.possible] == [
             (arm, 6, pulls) for arm, pulls in ((0, 4), (1, 3)) if arm in concerned
         ]

@@ -62,7 +62,7 @@ def test_without_a_horizon_there_is_none(algorithm: str) -> None:
 @pytest.mark.parametrize("algorithm", NOISED)
 def test_after_a_lost_round_nothing_is_fixed_unless_a_reward_is_in_one_release_only(algorithm: str) -> None:
     schedule = schedule_of(algorithm, KNOBS, 100, lost=True)
-    assert (schedule is not None) == (algorithm == "sealed")
+    assert (schedule is not None) == (algorithm in ("sealed", "shielded"))
 
 
 def test_where_the_number_of_releases_follows_from_their_noise_losses_exceed_the_bound_more_often_than_delta() -> None:

@@ -19,7 +19,8 @@ import pytest
 from agentd.core.policy import PolicySettings
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
 from agentd.experiment import figures, parallel, result_cache, theory
-from agentd.experiment.figures import FIGURES, Axis, BoundLine, Figure, Knobs, fig1a, fig1b, fig1c
+from agentd.experiment.catalogue import FIGURES
+from agentd.experiment.figures import Axis, BoundLine, Figure, Knobs, fig1a, fig1b, fig1c
 from agentd.experiment.parallel import carry_out
 from agentd.experiment.repeated_runs import (
     SIDE_BY_SIDE,
@@ -72,6 +73,7 @@ def some_result(repetitions: int = 2, rounds: int = 5) -> UnitResult:
         np.ones(repetitions),
         nothing,
         nothing,
+        np.ones(repetitions) / 7,
     )
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from agentd.core.policy import ALGORITHMS
 from agentd.errors import SettingsError
-from agentd.experiment.figures import FIGURES, Knobs, fig1a, fig1b, fig1c, fig2
+from agentd.experiment.catalogue import FIGURES
+from agentd.experiment.figures import Knobs, fig1a, fig1b, fig1c, fig2
 from agentd.experiment.joining import joined_by
 from agentd.experiment.repeated_runs import Lifetime
 

@@ -40,7 +40,7 @@ def test_a_transcript_is_called_private_only_where_agents_ran_unseeded_and_it_is
 ) -> None:
     scenario = scenario_of(algorithm=algorithm, seed=seed)
     privacy = told(scenario, simulated=simulated)["privacy"]
-    assert privacy["transcript_private"] is (algorithm == "sealed" and not simulated and seed is None)
+    assert privacy["transcript_private"] is (algorithm in ("sealed", "shielded") and not simulated and seed is None)
     assert (privacy["simulated"], privacy["reproducible"]) == (simulated, seed is not None)
     assert privacy["note"].startswith("simulated") is simulated
     assert (REPRODUCIBLE in privacy["note"]) == (seed is not None)

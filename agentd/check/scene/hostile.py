@@ -17,6 +17,7 @@ from agentd.check.world import World
 from agentd.core.grid import UNIT
 from agentd.core.message import TOKEN_BYTES
 from agentd.core.policy import ALGORITHMS
+from agentd.core.privacy.sealing import Weighting
 from agentd.errors import PeerError
 from agentd.wire.codec import decode_frame, encode_environment, encode_plain
 from agentd.wire.environment_messages import Hello, Pull, Report
@@ -106,22 +107,32 @@ class Hostile:
         """Ask the environment, in whoever's name; the answer does not matter here."""
         self._environment.ask(encode_environment(request), lambda _data: None)
 
-    def rows(self, heads: Iterable[tuple[int, int, int, int, int]], salt: int = 0) -> list[Any]:
+    def claim(self, arm: int, trials: int) -> bytes:
+        """A body of the kind of its neighbours in which one arm had all pulls and always paid."""
+        if self.kind is None or self.kind.name != "SEALED":
+            return _praise(self.kind.name if self.kind else "SAMPLE", self.arms, trials, arm)
+        worth = Weighting.of(self.world.epsilon).samples(trials)
+        return struct.pack("<HIIqq", arm, trials, 1, worth, worth)
+
+    def rows(
+        self, heads: Iterable[tuple[int, int, int, int, int]], salt: int = 0, body: bytes | None = None
+    ) -> list[Any]:
         """A batch of messages (origin, incarnation, trial, lifetime, life) that say much, or one that says nothing."""
         kind, packed = self.kind, [struct.pack("<HQIHH", *head) for head in heads]
         if kind is None or not packed:
             return []
-        body = _praise(kind.name, self.arms, 1 + salt)
+        body = body or _praise(kind.name, self.arms, 1 + salt)
         return [[kind.tag, self.arms, len(packed), b"".join(packed), body * len(packed), b""]]
 
 
-def _praise(kind: str, arms: int, pulls: int) -> bytes:
-    """A body of each kind in which the last arm pays everything."""
+def _praise(kind: str, arms: int, pulls: int, best: int | None = None) -> bytes:
+    """A body of each kind in which one arm, usually the last, pays everything."""
+    best = arms - 1 if best is None else best
     if kind == "SAMPLE":
-        return struct.pack("<HI", arms - 1, UNIT)
+        return struct.pack("<HI", best, UNIT)
     if kind == "SEALED":
-        return struct.pack("<HIIqq", arms - 1, pulls, 1, UNIT // 16, UNIT // 16)
-    paid = [pulls * UNIT if arm == arms - 1 else 0 for arm in range(arms)]
+        return struct.pack("<HIIqq", best, pulls, 1, UNIT // 16, UNIT // 16)
+    paid = [pulls * UNIT if arm == best else 0 for arm in range(arms)]
     form = "<Iq" if kind == "TOTALS" else "<IIq"
     counts = (pulls,) if kind == "TOTALS" else (pulls, pulls)
     return b"".join(struct.pack(form, *counts, each) for each in paid)
@@ -235,6 +246,15 @@ def _lies(of: Hostile, round_: int) -> None:
     of.frame(round_, of.rows([(of.own, 0, round_, gamma, gamma)], salt=round_ // of.arms))
 
 
+def _equivocates(of: Hostile, round_: int) -> None:
+    """Tells every neighbour something else under one and the same key, all of which could be true."""
+    gamma = max(1, of.world.gamma)
+    of.sequence += 1
+    for number, victim in enumerate(of.victims):
+        batches = of.rows([(of.own, 0, round_, gamma, gamma)], body=of.claim((number + round_) % of.arms, round_))
+        of.say(victim, FRAME_TOPIC + of.encoded(round_, 0, batches))
+
+
 def _wrong(of: Hostile, round_: int) -> None:
     of.frame(round_, version=2)
     of.frame(round_, run=bytes(8))
@@ -301,6 +321,7 @@ ATTACKS: dict[str, Callable[[Hostile, int], None]] = {
     "long-lives": _long_lives,
     "future-trials": _future_trials,
     "lies": _lies,
+    "equivocates": _equivocates,
     "wrong": _wrong,
     "replays": _replays,
     "steals": _steals,
@@ -309,3 +330,4 @@ ATTACKS: dict[str, Callable[[Hostile, int], None]] = {
 }
 """What an attacker does, by name."""
 STEALS = "steals"
+EQUIVOCATES = "equivocates"

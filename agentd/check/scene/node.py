@@ -17,6 +17,7 @@ from agentd.check.scene.lines import MemoryEnd
 from agentd.check.scene.memory_client import MemoryClient
 from agentd.check.scene.simulated_disk import SimulatedDisk
 from agentd.core.agent import Agent
+from agentd.core.lies import Attack
 from agentd.core.message import TOKEN_BYTES
 from agentd.core.policy import ALGORITHMS
 from agentd.core.privacy.laplace import SeededLaplace
@@ -272,5 +273,6 @@ def settings_of(stage: Stage, own: int) -> AgentSettings:
         lies=own in lies,
         attack=attack,
         contamination=share,
+        arm_means=tuple(world.means) if Attack.parse(attack).forges else None,
         seed=world.seed,
     )

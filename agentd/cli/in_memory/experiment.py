@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -22,11 +22,13 @@ from agentd.cli.configuration.reading import config_option
 from agentd.cli.options import FROM_ENVIRONMENT
 from agentd.cli.progress import duration, jobs_option, progress
 from agentd.core.chance import SEED_LIMIT
+from agentd.core.lies import Attack
 from agentd.core.policy import ALGORITHMS
 from agentd.errors import ConfigurationError, SettingsError, install_with
-from agentd.experiment import fig2, figures
+from agentd.experiment import catalogue, figures
 from agentd.experiment import report as figure_report
-from agentd.experiment.figures import ARMS, FIGURES, Axis, Figure, Knobs
+from agentd.experiment.catalogue import FIGURES
+from agentd.experiment.figures import ARMS, Figure, Knobs
 from agentd.experiment.joining import joined_by
 from agentd.experiment.parallel import carry_out, load_joblib
 from agentd.experiment.repeated_runs import Repetitions, Setup, Unit, measure_unit
@@ -42,6 +44,8 @@ from agentd.simulation.engine import has_twin
 
 DEFAULT_SEED = 2020
 DEFAULT_PLACE = "figures"
+WITH_LIARS = ("fig3", "fig4")
+"""Figures whose liars the operator chooses."""
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C ended, by the custom of shells."""
 
@@ -94,6 +98,18 @@ class _FigureName(click.Choice):  # type: ignore[type-arg]
     help="How often agents lie in fig1b and fig1c, and what byzantine-ucb prepares for.",
 )
 @click.option(
+    "--attack",
+    "attacks",
+    type=Values(click.STRING),
+    help="What liars say: in fig3 a panel each, in fig4 one.  [default: promote-worst,demote-best,both,adaptive-leader "
+    "in fig3, both in fig4]",
+)
+@click.option(
+    "--byzantine",
+    type=int,
+    help="How many agents lie, in fig3 and fig4.  [default: none and 10, 20, 30, 40 % in fig3, none in fig4]",
+)
+@click.option(
     "--seed",
     type=int,
     default=DEFAULT_SEED,
@@ -119,6 +135,8 @@ def experiment(
     fig1b  regret over time with liars: byzantine-ucb against ucb1 and itself among honest agents
     fig1c  regret at the end as messages live longer, both algorithms
     fig2   regret and traffic at equal composed ε: sealed against private-ucb and dp-ucb-int, and what privacy costs
+    fig3   regret of honest agents against the share of liars, attack by attack: who stands what
+    fig4   regret of honest agents over ε: sealed, shielded, and the same rule without privacy
 
     agentd experiment fig1a --algorithm mine.py:MyPolicy --repetitions 10    one of yours beside them
 
@@ -163,9 +181,11 @@ class _Order:
         agents: int,
         seed: int,
         algorithms: Sequence[str] | None,
+        attacks: Sequence[str] | None,
+        byzantine: int | None,
         **knobs: float,
     ) -> _Order:
-        faults = []
+        faults = list(_faults_of_liars(name, agents, attacks, byzantine))
         if repetitions < 1:
             faults.append(f"--repetitions must be at least 1, got {repetitions}")
         if 0 <= seed < SEED_LIMIT <= seed + repetitions - 1:
@@ -177,17 +197,46 @@ class _Order:
         if faults:
             raise SettingsError("; ".join(faults))
         chance = knobs.pop("edge_probability")
+        turned = Knobs(
+            epsilon=knobs["epsilon"],
+            contamination=knobs["contamination"],
+            rounds=rounds,
+            attacks=tuple(attacks or ()),
+            liars=None if byzantine is None else byzantine / agents,
+        )
         graphs = f"Erdős–Rényi graphs with p = {chance:g}"
         settings: dict[str, Any] = {"agents": agents, "rounds": rounds, "repetitions": repetitions, "arms": ARMS}
         settings["edge_probability"] = chance
         return cls(
-            figure=joined_by(FIGURES[name](Knobs(**knobs, rounds=rounds)), algorithms or ()),
+            figure=joined_by(FIGURES[name](turned), algorithms or ()),
             setup=Setup(agents, rounds, repetitions, seed, graphs, made_by=__version__),
             jobs=jobs or os.cpu_count() or 1,
-            settings={**settings, **knobs},
+            settings={**settings, **knobs, **_told(attacks, byzantine)},
             edge_probability=chance,
             algorithms=tuple(algorithms or ()),
         )
+
+
+def _told(attacks: Sequence[str] | None, byzantine: int | None) -> dict[str, Any]:
+    """The same for the summary; what was not said is left out."""
+    told = {"attack": list(attacks) if attacks else None, "byzantine": byzantine}
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _faults_of_liars(figure: str, agents: int, attacks: Sequence[str] | None, byzantine: int | None) -> Iterator[str]:
+    if (attacks or byzantine is not None) and figure not in WITH_LIARS:
+        yield f"--attack and --byzantine are for {' and '.join(WITH_LIARS)}; {figure} has none, or its own liars"
+    if byzantine is not None and not 0 <= byzantine < agents:
+        yield f"--byzantine must be in 0…{agents - 1}, so that somebody is honest, got {byzantine}"
+    if figure == "fig3" and byzantine == 0:
+        yield "fig3 is about liars: --byzantine must be at least 1"
+    if figure == "fig4" and len(attacks or ()) > 1:
+        yield f"fig4 shows one attack, got {len(attacks or ())}"
+    for attack in attacks or ():
+        try:
+            Attack.parse(attack)
+        except ValueError as fault:
+            yield str(fault)
 
 
 def draw_network(agents: int, edge_probability: float, seed: int) -> Network:
@@ -272,14 +321,10 @@ def _write(order: _Order, place: Path, repetitions: Repetitions, results: dict[U
     figure = order.figure
     measured = figures.gather(figure, repetitions, results)
     bounds = figures.average_bounds(figure, repetitions, count_cliques)
-    curves = [figures.curve_of(one, figure.axis) for one in measured]
     try:
         figure_report.write_csv(place / f"{figure.name}.csv", figure, measured)
         path_svg, path_png = place / f"{figure.name}.svg", place / f"{figure.name}.png"
-        if figure.axis is Axis.EPSILON:
-            fig2.draw(figure, order.setup, measured, path_svg=path_svg, path_png=path_png)
-        else:
-            figures.draw(figure, order.setup, curves, bounds, path_svg=path_svg, path_png=path_png)
+        catalogue.draw(figure, order.setup, measured, bounds, path_svg=path_svg, path_png=path_png)
     except OSError as fault:
         raise ConfigurationError(
             f"cannot write to {place}: {fault.strerror or fault}; name another place with --out"

@@ -25,6 +25,7 @@ from agentd.core.policy.dp_ucb_int import DpUcbInt
 from agentd.core.policy.knobs import RULES, PolicySettings
 from agentd.core.policy.private_ucb import PrivateUcb
 from agentd.core.policy.sealed import Sealed
+from agentd.core.policy.shielded import Shielded
 from agentd.core.policy.ucb1 import Ucb1
 from agentd.core.privacy.schedule import LONGEST, Schedule, scheduled
 from agentd.core.privacy.sealing import Weighting
@@ -80,7 +81,7 @@ class Algorithm:
         return not isinstance(self.make, type) or all(hasattr(self.make, name) for name in needed)
 
 
-_PROVEN = frozenset({"sealed"})
+_PROVEN = frozenset({"sealed", "shielded"})
 """Algorithms of which `tests/properties/test_sealed_transcript.py` shows by coupling what they claim."""
 EVERYTHING = "everything that leaves an agent"
 NOISED_SUMS = "the noised sums, given the sequence of pulls, which itself leaks"
@@ -153,6 +154,17 @@ _ALL = (
         True,
         True,
         Sealed,
+        disjoint=True,
+        covers=EVERYTHING,
+        schedule=lambda s, pulls: iter([Weighting.of(s.epsilon).scale] if pulls else []),
+    ),
+    Algorithm(
+        "shielded",
+        "sealed, so aggregated that liars cannot steer",
+        SEALED,
+        True,
+        True,
+        Shielded,
         disjoint=True,
         covers=EVERYTHING,
         schedule=lambda s, pulls: iter([Weighting.of(s.epsilon).scale] if pulls else []),

@@ -111,7 +111,7 @@ class PolicyKnobs:
         help="sealed: ε per reward. Else a rate.",
         testbed_help="sealed: the ε of each reward, whatever is observed for however long. Elsewhere the paper's "
         "nominal ε, which is a rate; the summary reports the ε that was really spent.",
-        read_by=("dp-ucb-int", "private-ucb", "sealed"),
+        read_by=("dp-ucb-int", "private-ucb", "sealed", "shielded"),
     )
     v: float = knob(
         1.1,
@@ -144,14 +144,14 @@ class PolicyKnobs:
         help="How sealed chooses.",
         testbed_help="How sealed chooses an arm from what was released: by a draw around each mean, or by an upper "
         "bound.",
-        read_by=("sealed",),
+        read_by=("sealed", "shielded"),
     )
     refresh: int = knob(
         100,
         **within(1, MAX_TRIAL, "rounds"),
         help="sealed: silent rounds before a repetition.",
         testbed_help="Rounds without a message after which sealed repeats one, so that a lost one is made good.",
-        read_by=("sealed",),
+        read_by=("sealed", "shielded"),
     )
     half_life: int | None = knob(
         None,
@@ -161,6 +161,15 @@ class PolicyKnobs:
         testbed_help="sealed: rounds after which what was released counts half, for arms that change; runs on the core "
         "agents.  [default: it counts for ever]",
         read_by=("sealed",),
+    )
+    tolerate: float = knob(
+        0.3,
+        fits=lambda value: 0.0 <= value < 0.5,
+        must="be a share in [0, 0.5)",
+        metavar="SHARE",
+        help="shielded: the share of the others that may lie.",
+        testbed_help="shielded: the share of the others that each agent prepares to be lied to by.",
+        read_by=("shielded",),
     )
     contamination: float = knob(
         1e-3,
@@ -182,7 +191,7 @@ class Budget:
         must="be positive and finite",
         help="Release nothing that would expose a reward to more than this true ε.",
         testbed_help="The true ε that one reward of an agent may be exposed to.",
-        read_by=("dp-ucb-int", "private-ucb", "sealed"),
+        read_by=("dp-ucb-int", "private-ucb", "sealed", "shielded"),
     )
     """None: no limit."""
 

@@ -68,18 +68,18 @@ class RecordPool:
         """The records themselves: row of the origin, arm, field."""
         self._heard = np.zeros(0, dtype=np.int64)
 
-    def replace(self, batch: Batch, rows: Columns) -> bool:
-        """Take in records; whether any of them said more than what was held."""
+    def replace(self, batch: Batch, rows: Columns) -> list[tuple[int, int]]:
+        """Take in records; the row and arm of those that said more than what was held."""
         self._make_room(rows)
         self._greet(rows)
-        news = False
+        news = []
         for row, (arm, *fields) in zip(rows.tolist(), batch.body.tolist(), strict=True):
             held = self.held[row, arm].tolist()
             if fields[_PULLS] > held[_PULLS]:
                 self.held[row, arm] = fields
                 self.samples[arm] += fields[_SAMPLES] - held[_SAMPLES]
                 self.sums[arm] += counted_sum(*fields[_SAMPLES:]) - counted_sum(*held[_SAMPLES:])
-                news = True
+                news.append((row, arm))
         return news
 
     def forget(self, rows: Columns) -> None:

@@ -107,7 +107,7 @@ class Sealed:
         """The arm's batch is closed if the group, everybody closing it like this, would double its knowledge."""
         before = 0 if self._closing[arm] else self._open[arm].pulls
         group, pulls = self._expected(trial), before + self._ahead[arm] + 1
-        known = self._known_samples()[arm]
+        known = self._weighed_against(arm)
         if group * self._weighting.samples(pulls) < max(least_samples(len(self._open), group), known):
             return None
         return Release(arm, trial, pulls, self._weighting.scale)
@@ -156,14 +156,18 @@ class Sealed:
         """Keep the records that say more than the ones held."""
         if news.batch.kind is not SEALED:
             return
-        if self._pool.replace(news.batch, news.rows):
-            self._arm = None
-            if self._fading is not None:
-                for row, (arm, *_) in zip(news.rows.tolist(), news.batch.body.tolist(), strict=True):
-                    pulls, _, samples, total = self._pool.held[row, arm].tolist()
-                    self._fading.tell(row + 1, arm, pulls, samples, counted_sum(samples, total))
+        if changed := self._pool.replace(news.batch, news.rows):
+            self._replaced(news, changed)
         if self._returns.noticed(news.batch, news.rows, self._trial):
             self._tell_all_again()
+
+    def _replaced(self, news: News, changed: list[tuple[int, int]]) -> None:  # noqa: ARG002
+        """Records of others, at some rows and arms of the pool, are new."""
+        self._arm = None
+        if self._fading is not None:
+            for row, arm in changed:
+                pulls, _, samples, total = self._pool.held[row, arm].tolist()
+                self._fading.tell(row + 1, arm, pulls, samples, counted_sum(samples, total))
 
     def forget(self, rows: Columns, held: Held) -> None:  # noqa: ARG002
         """Drop what is held of the origins."""
@@ -240,6 +244,10 @@ class Sealed:
         if self._fading is not None:
             self._fading.tell(OWN, arm, own.pulls, own.samples, own.total)
 
+    def _weighed_against(self, arm: int) -> int:
+        """What is known of the arm, which a batch is to double."""
+        return self._known_samples()[arm]
+
     def _known_samples(self) -> list[int]:
         """What all have released, per arm, as far as it counts today."""
         if self._fading is not None:
@@ -310,8 +318,11 @@ def thompson(sums: list[int], samples: list[int], coins: list[float]) -> list[fl
 
 def upper_bounds(sums: list[int], samples: list[int]) -> list[float]:
     """S/A + √(0.6·ln(1 + ΣA/A)/(2A)) per arm."""
+    widths = upper_widths(samples)
+    return [total / known + width for total, known, width in zip(sums, samples, widths, strict=True)]
+
+
+def upper_widths(samples: list[int]) -> list[float]:
+    """√(0.6·ln(1 + ΣA/A)/(2A)) per arm."""
     everything = sum(samples)
-    return [
-        total / known + math.sqrt(UCB_WIDTH * math.log(1.0 + everything / known) / known)
-        for total, known in zip(sums, samples, strict=True)
-    ]
+    return [math.sqrt(UCB_WIDTH * math.log(1.0 + everything / known) / known) for known in samples]

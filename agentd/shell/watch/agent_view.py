@@ -19,6 +19,7 @@ from typing import Any
 
 from agentd.core.agent import Agent
 from agentd.core.policy import ALGORITHMS
+from agentd.core.policy.beliefs import as_figures
 from agentd.core.rounds import Standing
 from agentd.core.saved_state import SavedState
 from agentd.settings import AgentSettings
@@ -33,6 +34,7 @@ _STALE_ROUNDS = 3
 _LEAST_STALE_S = 5.0
 TIMES = ("rounds_per_s", "round_s", "journal_s")
 """What is told of how long things take."""
+_MOST_DISTRUSTED = 16
 _HEARD = (Standing.SPEAKING, Standing.LIVE)
 
 
@@ -101,6 +103,7 @@ class AgentView:
             "neighbours": neighbours,
             "epsilon": epsilon,
             "favoured": favoured,
+            "distrusted": self._distrusted(),
         }
         figures = (
             gauge("trial", "The agent's last trial.", trial),
@@ -172,6 +175,12 @@ class AgentView:
             return f"neighbours down: {', '.join(down)}"
         stalled = now_s - self._round_at_s > self._stale_s()
         return "no round was closed for a while; the environment may be silent" if stalled else ""
+
+    def _distrusted(self) -> list[dict[str, Any]]:
+        """Those whom the algorithm trusts least, and which claim speaks against them; it goes by released values."""
+        told = getattr(self._agent.policy, "trust_in_others", None)
+        doubts = told() if told is not None and self._algorithm.proven else ()
+        return [as_figures(doubt) for doubt in doubts[:_MOST_DISTRUSTED] if doubt.arm is not None]
 
     def _verdicts(self) -> dict[str, int]:
         agent = self._agent

@@ -54,6 +54,7 @@ def test_the_algorithms_are_the_papers_and_our_own_under_their_names() -> None:
         "private-ucb": RELEASED,
         "byzantine-ucb": SAMPLE,
         "sealed": SEALED,
+        "shielded": SEALED,
     }
 
 
@@ -66,10 +67,10 @@ def test_what_is_said_about_an_algorithm_is_what_it_does(name: str) -> None:
     assert (policy.ledger is not None) == ALGORITHMS[name].noised
     assert (policy.ledger is not None and policy.ledger.disjoint) == ALGORITHMS[name].disjoint
     assert ALGORITHMS[name].name == name
-    assert ALGORITHMS[name].transcript_private == (name == "sealed")  # error 6 of the paper
+    assert ALGORITHMS[name].transcript_private == (name in ("sealed", "shielded"))  # error 6 of the paper
 
 
-@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "sealed"])
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name not in ("sealed", "shielded")])
 @pytest.mark.parametrize("arms", [1, 3])
 def test_every_policy_of_the_paper_begins_by_pulling_each_arm(name: str, arms: int) -> None:
     policy = make_policy(name, PolicySettings(arms=arms), 0)

@@ -50,6 +50,8 @@ COMMON = {
     "noise": "exact",
     "contamination": 0.001,
     "half_life": None,
+    "tolerate": 0.3,
+    "arm_means": None,
     "bounds": [0.0, 1.0],
     "http": None,
     "http_insecure": False,

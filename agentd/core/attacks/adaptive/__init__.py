@@ -1,0 +1,1 @@
+"""Attacks that must know what honest agents release."""
