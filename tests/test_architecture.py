@@ -45,7 +45,11 @@ RULES = {
     "agentd.core.attacks.adaptive": ("agentd.core.attacks",),
     "agentd.core.bodies": ("agentd.core", "agentd.core.privacy"),
     "agentd.core.estimate": ("agentd.core",),
-    "agentd.core.policy": ("agentd.core", "agentd.core.bodies", "agentd.core.estimate", "agentd.core.privacy"),
+    "agentd.core.policy": (
+        *("agentd.core", "agentd.core.bodies", "agentd.core.estimate", "agentd.core.privacy"),
+        "agentd.core.policy.remembered",
+    ),
+    "agentd.core.policy.remembered": ("agentd.core",),
     "agentd.core.privacy": ("agentd.core",),
     "agentd.core.rounds": ("agentd.core", "agentd.core.trust"),
     "agentd.core.trust": ("agentd.core", "agentd.core.bodies"),

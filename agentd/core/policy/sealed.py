@@ -41,10 +41,10 @@ from agentd.core.grid import UNIT
 from agentd.core.message import Columns, Held, News
 from agentd.core.policy.base import Intent, Released, Snapshot
 from agentd.core.policy.coins import Coins, held_since
-from agentd.core.policy.fading import OWN, Fading
 from agentd.core.policy.knobs import PolicySettings
 from agentd.core.policy.records import NOTHING, Record, RecordPool, counted_sum
-from agentd.core.policy.returns import Returns
+from agentd.core.policy.remembered.fading import OWN, Fading
+from agentd.core.policy.remembered.returns import Returns
 from agentd.core.privacy.ledger import Ledger, Release
 from agentd.core.privacy.release import DrawnNoise, restored
 from agentd.core.privacy.sealing import OpenBatch, Weighting, restored_batch, saved_batches

@@ -12,7 +12,7 @@ from agentd.core.chance import Purpose, stream
 from agentd.core.grid import UNIT, quantise
 from agentd.core.policy import PolicySettings
 from agentd.core.policy.coins import KeyedCoins
-from agentd.core.policy.fading import OWN, Fading
+from agentd.core.policy.remembered.fading import OWN, Fading
 from agentd.core.privacy.laplace import ExactLaplace
 from agentd.core.terms import Terms
 from agentd.errors import SettingsError

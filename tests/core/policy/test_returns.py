@@ -10,7 +10,7 @@ from agentd.core.grid import UNIT
 from agentd.core.message import Message, batch_of
 from agentd.core.policy import PolicySettings
 from agentd.core.policy.coins import KeyedCoins
-from agentd.core.policy.returns import Returns
+from agentd.core.policy.remembered.returns import Returns
 from agentd.core.policy.sealed import Sealed
 
 REFRESH = 100

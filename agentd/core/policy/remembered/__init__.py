@@ -1,0 +1,1 @@
+"""What sealed remembers of others: what fades, and who was away."""
