@@ -24,7 +24,7 @@ from agentd import __version__
 from agentd.core.agent import Agent
 from agentd.core.assembly import assemble, seeded_liar
 from agentd.core.gossip import WINDOW
-from agentd.core.lies import Attack
+from agentd.core.lies import Attack, Liar
 from agentd.core.message import MAX_TRIAL
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import Noise
@@ -250,6 +250,8 @@ async def attend(
     part = _Part(settings, agent, link, environment, keeper, pace, stop, log, health)
     _enter(part, welcome, terms)
     watch = watch_faults(link, log) if watch_faults is not None else None
+    if watch is not None:
+        watch.let_lie(partial(_lie_on_demand, settings, agent, agent.liar))
     await _wait_for_neighbours(part)
     await _take_part(part)
     await _leave(part, watch)
@@ -310,6 +312,11 @@ def _watch_for_faults(settings: AgentSettings, transport: ZmqTransport, link: Li
     watch.over(transport.lines.values(), link.dropped)
     link.inject_faults(watch)
     return watch
+
+
+def _lie_on_demand(settings: AgentSettings, agent: Agent, usual: Liar | None, lies: bool) -> None:
+    """Let an agent of a testbed lie in everything, or as it did before."""
+    agent.liar = seeded_liar(Attack.parse(settings.attack), 1.0, _seed(settings), settings.id) if lies else usual
 
 
 async def _wait_for_neighbours(part: _Part) -> None:
