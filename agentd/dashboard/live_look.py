@@ -103,10 +103,15 @@ class LiveLook:
         suffers = self._suffering.marks.get(agent.id, set())
         behind = furthest - agent.round
         disturbed = agent.id in self._links.delay_ms or agent.id in self._links.loss or DISTURBED in suffers
+        dead = agent.id in down
+        paused = running and PAUSED in suffers and not dead
         found = {
-            DEAD: agent.id in down,
-            PAUSED: running and PAUSED in suffers and agent.id not in down,
-            LATE: running and not agent.done and (agent.id in silent or _is_late(agent, behind, furthest)),
+            DEAD: dead,
+            PAUSED: paused,
+            LATE: running
+            and not agent.done
+            and not (dead or paused)
+            and (agent.id in silent or _is_late(agent, behind, furthest)),
             LIAR: agent.id in self._liars or agent.id in self._links.liars,
             DISTRUSTED: any(why in _TELLING for why in agent.blamed),
             DISTURBED: running and disturbed,

@@ -6,11 +6,11 @@ import { markNames } from "./state.js";
 
 const MOST_NEIGHBOURS = 60;
 
-export function showAgent(body, close, about, mask, run) {
+export function showAgent(body, close, about, arm, mask, run) {
   const live = about ?? {};
   const facts = [
     ["State", markNames(mask).join(", ") || "well"],
-    ["Favours", live.arm >= 0 ? `arm ${live.arm}` : "no arm yet"],
+    ["Favours", arm >= 0 ? `arm ${arm}` : "no arm yet"],
     ["Trial", live.trial], ["Round", live.round], ["Messages", live.messages],
     ["Sent", live.bytes === undefined ? undefined : bytes(live.bytes)], ["Dropped", live.dropped],
     ["ε spent", live.epsilon === null ? "no bound" : live.epsilon],
@@ -45,12 +45,25 @@ function pulls(counts) {
 
 function neighbours(rows) {
   if (!rows.length) return [];
-  const behind = (one) => (one.behind === null ? "–" : one.behind > 0 ? `${shown(one.behind)} behind` : one.behind < 0 ? `${shown(-one.behind)} ahead` : "in step");
-  const holds = (one) => [one.blamed_by.length ? `holds against it: ${one.blamed_by.join(", ")}` : "", one.blames.length ? `is blamed by it: ${one.blames.join(", ")}` : ""].filter(Boolean).join("; ") || "nothing";
-  const more = rows.length > MOST_NEIGHBOURS ? [element("p", { class: "note" }, `and ${rows.length - MOST_NEIGHBOURS} more`)] : [];
-  const extra = rows.some((one) => one.trust !== undefined);
-  return [element("h3", {}, `Neighbours (${rows.length})`),
-    table(["Agent", "Staleness", "Trust"], rows.slice(0, MOST_NEIGHBOURS).map((one) => [String(one.id), behind(one), extra && one.trust !== undefined ? shown(one.trust) : holds(one)]), { rowHeadings: true }), ...more];
+  const heading = element("h3", {}, `Neighbours (${rows.length})`);
+  const known = rows.some((one) => one.round !== null);
+  const some = rows.slice(0, MOST_NEIGHBOURS);
+  const more = rows.length > some.length ? [element("p", { class: "note" }, `and ${rows.length - some.length} more`)] : [];
+  if (!known) return [heading, element("p", {}, some.map((one) => one.id).join(", ")), ...more];
+  return [heading, table(["Agent", "Staleness", "Trust"], some.map((one) => [String(one.id), staleness(one), trust(one)]), { rowHeadings: true }), ...more];
+}
+
+function staleness(one) {
+  if (one.behind === null) return "–";
+  return one.behind > 0 ? `${shown(one.behind)} rounds behind` : one.behind < 0 ? `${shown(-one.behind)} rounds ahead` : "in step";
+}
+
+function trust(one) {
+  const said = [];
+  if (one.trust !== null && one.trust !== undefined) said.push(`weight ${shown(one.trust)}`);
+  if (one.blamed_by.length) said.push(`blamed for being ${one.blamed_by.join(", ")}`);
+  if (one.blames.length) said.push(`blames this one: ${one.blames.join(", ")}`);
+  return said.join("; ") || "no complaint";
 }
 
 function log(lines) {

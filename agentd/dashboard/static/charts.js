@@ -4,14 +4,15 @@
 import { drawn, element, replace, shown } from "./dom.js";
 
 const HEIGHT = 260;
-const MARGIN = { left: 58, right: 14, top: 14, bottom: 36 };
+const MARGIN = { left: 52, right: 14, top: 30, bottom: 34 };
 const COLOURS = 8;
 const MOST_ROWS = 40;
 const MOST_KEYS = 9;
 
 /** A chart in a card of its own, that can be given new data and a playhead. */
 export class ChartCard {
-  constructor(chart) {
+  constructor(chart, colours = null) {
+    this.colours = colours; // by label, where several charts show the same things
     this.log = false;
     this.playhead = null;
     this.cross = null;
@@ -36,11 +37,16 @@ export class ChartCard {
     this.heading.textContent = chart.title;
     this.note.textContent = chart.note;
     this.toggle.hidden = chart.kind === "bars";
-    const key = (one, place) => element("li", {}, swatch(chart.kind, place, one.dashed), one.label);
-    replace(this.keys, ...(chart.series.length > 1 ? chart.series.slice(0, MOST_KEYS).map(key) : []));
+    const key = (one, place) => element("li", {}, swatch(chart.kind, this.colour(place), one.dashed), one.label);
+    replace(this.keys, ...(chart.series.length > 1 || this.colours ? chart.series.slice(0, MOST_KEYS).map(key) : []));
     this.svg.setAttribute("aria-label", described(chart));
     this.tabulate();
     this.draw();
+  }
+
+  colour(place) {
+    const known = this.colours?.get(this.chart.series[place].label);
+    return known ?? place;
   }
 
   flip() {
@@ -62,7 +68,7 @@ export class ChartCard {
     this.svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
     this.head = drawn("g", {});
     replace(this.svg, ...axes(this.chart, scale, width),
-      ...(this.chart.kind === "bars" ? bars(this.chart, scale) : lines(this.chart, scale)),
+      ...(this.chart.kind === "bars" ? bars(this.chart, scale) : lines(this.chart, scale, (place) => this.colour(place))),
       ...marks(this.chart, scale), this.head, ...this.crosshair());
     this.drawPlayhead();
   }
@@ -102,7 +108,7 @@ export class ChartCard {
     this.reading.textContent = `${this.chart.x_label} ${shown(place[0])}: ${[...said.slice(0, MOST_KEYS), ...faults.slice(0, 3)].join(", ")}`;
     const x = this.scale.x(place[0]);
     const dots = this.chart.kind === "bars" ? [] : near.map((point, number) => point && Number.isFinite(this.scale.y(point[1])) &&
-      drawn("circle", { class: `dot f${number % COLOURS}`, cx: x, cy: this.scale.y(point[1]), r: 4 })).filter(Boolean);
+      drawn("circle", { class: `dot f${this.colour(number) % COLOURS}`, cx: x, cy: this.scale.y(point[1]), r: 4 })).filter(Boolean);
     return [drawn("line", { class: "cross", x1: x, x2: x, y1: MARGIN.top, y2: HEIGHT - MARGIN.bottom }), ...dots];
   }
 
@@ -120,11 +126,11 @@ export class ChartCard {
 }
 
 /** Cards for these charts in a container: those that are there already are kept and given the new data. */
-export function showCharts(container, cards, charts) {
+export function showCharts(container, cards, charts, colours = null) {
   for (const chart of charts) {
     if (cards.has(chart.name)) cards.get(chart.name).show(chart);
     else {
-      const card = new ChartCard(chart);
+      const card = new ChartCard(chart, colours);
       cards.set(chart.name, card);
       container.append(card.node);
     }
@@ -179,11 +185,11 @@ function axes(chart, scale, width) {
   for (const tick of across) parts.push(drawn("text", { x: scale.x(tick), y: bottom + 17, "text-anchor": "middle" }, shown(tick)));
   parts.push(drawn("line", { class: "axis", x1: MARGIN.left, x2: width - MARGIN.right, y1: bottom, y2: bottom }));
   parts.push(drawn("text", { x: width - MARGIN.right, y: HEIGHT - 4, "text-anchor": "end" }, chart.x_label));
-  parts.push(drawn("text", { x: MARGIN.left, y: HEIGHT - 4, "text-anchor": "start" }, `↑ ${chart.y_label}`));
+  parts.push(drawn("text", { x: 4, y: 12, "text-anchor": "start" }, `↑ ${chart.y_label}`));
   return parts;
 }
 
-function lines(chart, scale) {
+function lines(chart, scale, colour) {
   return chart.series.map((one, place) => {
     let [path, pen] = ["", "M"];
     one.x.forEach((x, number) => {
@@ -192,7 +198,7 @@ function lines(chart, scale) {
       path += `${pen}${scale.x(x).toFixed(1)} ${y.toFixed(1)}`;
       pen = "L";
     });
-    return drawn("path", { class: `line s${place % COLOURS}${one.dashed ? " dashed" : ""}${place ? " thin" : ""}`, d: path });
+    return drawn("path", { class: `line s${colour(place) % COLOURS}${one.dashed ? " dashed" : ""}${place ? " thin" : ""}`, d: path });
   }).reverse(); // the first is what the chart is about: it lies on top
 }
 
@@ -217,7 +223,7 @@ function marks(chart, scale) {
   return chart.marks.filter((mark) => mark.at >= scale.x0 && mark.at <= scale.x1).map((mark) => drawn("g", {},
     drawn("title", {}, `${chart.x_label} ${shown(mark.at)}: ${mark.text}`),
     drawn("line", { class: "mark", x1: scale.x(mark.at), x2: scale.x(mark.at), y1: MARGIN.top, y2: HEIGHT - MARGIN.bottom }),
-    drawn("path", { class: "mark-head", d: `M${scale.x(mark.at) - 5} 3h10l-5 9z` })));
+    drawn("path", { class: "mark-head", d: `M${scale.x(mark.at) - 5} ${MARGIN.top - 10}h10l-5 9z` })));
 }
 
 function nearest(one, at) {

@@ -7,7 +7,7 @@ const cards = new Map();
 
 export async function showCompared(ask) {
   const told = await ask("/api/compare");
-  showCharts(byId("compare-charts"), cards, told.charts);
+  showCharts(byId("compare-charts"), cards, told.charts, new Map(told.names.map((name, place) => [name, place])));
   const value = (each) => (each === null ? "–" : typeof each === "object" ? JSON.stringify(each) : shown(each));
   replace(byId("differences"), told.rows.length
     ? table(["Setting", ...told.names], told.rows.map((row) => [row.name, ...row.values.map(value)]), { rowHeadings: true })

@@ -45,7 +45,7 @@ export function shown(value) {
   if (size >= 1e6) return `${(value / 1e6).toPrecision(3)} M`;
   if (size >= 1e4) return Math.round(value).toLocaleString("en");
   if (Number.isInteger(value)) return value.toLocaleString("en");
-  return size >= 100 ? value.toFixed(0) : size >= 1 ? value.toFixed(2).replace(/\.?0+$/, "") : value.toPrecision(3).replace(/\.?0+$/, "");
+  return size >= 100 ? Math.round(value).toLocaleString("en") : size >= 1 ? value.toFixed(2).replace(/\.?0+$/, "") : value.toPrecision(3).replace(/\.?0+$/, "");
 }
 
 export function bytes(value) {

@@ -1,6 +1,5 @@
 // The graph on one canvas. Edges are drawn once, on a layer of their own, and again only when the view changes; every
-// frame draws the agents over it, and what is lit for a moment. Agents are filled by colour, all of one at once, which
-// keeps a thousand of them fluent.
+// frame stamps the agents over it, and what is lit for a moment: a thousand of them stay fluent.
 
 import { armColour, palette } from "./palette.js";
 import { MARK } from "./state.js";
@@ -30,6 +29,7 @@ export class GraphView {
     this.lasso = null;
     this.lassoing = false;
     this.frames = 0;
+    this.stamps = new Map();
     this.calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.asked = 0;
     new ResizeObserver(() => this.resize()).observe(canvas.parentElement);
@@ -144,6 +144,7 @@ export class GraphView {
   /** Colours or places are others: the layer of edges is drawn again. */
   refresh() {
     this.stale = true;
+    this.stamps.clear();
     this.ask();
   }
 
@@ -194,6 +195,7 @@ export class GraphView {
     paint.clearRect(0, 0, this.canvas.width, this.canvas.height);
     paint.drawImage(this.layer, 0, 0);
     paint.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    this.drawNear(paint);
     this.drawGlow(paint, now);
     this.drawAgents(paint);
     this.drawMarks(paint);
@@ -227,6 +229,23 @@ export class GraphView {
     paint.globalAlpha = 1;
   }
 
+  /** The edges of the agent that is looked at. */
+  drawNear(paint) {
+    if (this.current < 0) return;
+    paint.strokeStyle = palette().chosen;
+    paint.lineWidth = Math.min(2.4, Math.max(1.2, this.radius / 6));
+    paint.globalAlpha = 0.8;
+    paint.beginPath();
+    for (const number of this.edgesOf[this.current] ?? []) {
+      if (this.cut.has(number)) continue;
+      const [i, j] = this.edges[number];
+      paint.moveTo(this.x[i], this.y[i]);
+      paint.lineTo(this.x[j], this.y[j]);
+    }
+    paint.stroke();
+    paint.globalAlpha = 1;
+  }
+
   drawAgents(paint) {
     const byColour = new Map();
     for (let agent = 0; agent < this.places.length; agent++) {
@@ -235,19 +254,32 @@ export class GraphView {
       byColour.get(colour).push(agent);
     }
     for (const [colour, agents] of byColour) {
-      paint.fillStyle = colour;
-      paint.beginPath();
-      for (const agent of agents) this.circle(paint, agent, 0);
-      paint.fill();
-    }
-    if (this.radius >= 4) { // a rim keeps agents apart from their edges
-      paint.strokeStyle = palette().paper;
-      paint.lineWidth = 1.5;
-      paint.beginPath();
-      for (let agent = 0; agent < this.places.length; agent++) this.circle(paint, agent, 0.5);
-      paint.stroke();
+      for (const agent of agents) {
+        const stamp = this.stamp(colour, Math.round(this.radius * this.size[agent] * 2) / 2);
+        paint.drawImage(stamp, this.x[agent] - stamp.reach, this.y[agent] - stamp.reach, 2 * stamp.reach, 2 * stamp.reach);
+      }
     }
     if (this.radius >= LABELLED) this.drawNumbers(paint);
+  }
+
+  /** A disc that is drawn once and stamped a thousand times; its rim keeps agents apart from their edges. */
+  stamp(colour, radius) {
+    const key = `${colour} ${radius} ${this.ratio}`;
+    if (!this.stamps.has(key)) {
+      const stamp = document.createElement("canvas"), reach = radius + 2;
+      stamp.width = stamp.height = Math.ceil(2 * reach * this.ratio);
+      stamp.reach = stamp.width / 2 / this.ratio;
+      const paint = stamp.getContext("2d");
+      paint.scale(this.ratio, this.ratio);
+      for (const [fill, r] of [[palette().paper, radius + (radius >= 4 ? 1.2 : 0)], [colour, radius]]) {
+        paint.fillStyle = fill;
+        paint.beginPath();
+        paint.arc(stamp.reach, stamp.reach, r, 0, 7);
+        paint.fill();
+      }
+      this.stamps.set(key, stamp);
+    }
+    return this.stamps.get(key);
   }
 
   drawNumbers(paint) {
@@ -258,9 +290,9 @@ export class GraphView {
     paint.lineWidth = 2.5;
     paint.strokeStyle = "rgba(0,0,0,.45)";
     for (let agent = 0; agent < this.places.length; agent++) {
-      if (this.marks[agent] & (MARK.dead | MARK.paused)) continue;
-      paint.strokeText(String(agent), this.x[agent], this.y[agent] + 0.5);
-      paint.fillText(String(agent), this.x[agent], this.y[agent] + 0.5);
+      const beside = this.marks[agent] & (MARK.dead | MARK.paused) ? 1.7 * this.radius : 0; // a sign has its place
+      paint.strokeText(String(agent), this.x[agent] + beside, this.y[agent] + 0.5);
+      paint.fillText(String(agent), this.x[agent] + beside, this.y[agent] + 0.5);
     }
   }
 

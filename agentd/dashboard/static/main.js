@@ -13,6 +13,7 @@ import { RunState } from "./state.js";
 
 const CHARTS_EVERY_MS = 4000;
 const AGENT_EVERY_MS = 3000;
+const FIGURES_EVERY_MS = 120;
 
 const page = { runs: [], run: 0, state: new RunState(0), cards: new Map(), stream: null, chaos: null, timers: [] };
 
@@ -90,13 +91,13 @@ function tellGraph() {
 // One agent
 
 async function openAgent(agent) {
+  if (page.agent !== agent) byId("find").value = agent; // not when it is only looked at again: somebody may be typing
   page.agent = agent;
-  byId("find").value = agent;
   byId("agent-title").textContent = `Agent ${agent}`;
   try {
     const close = await ask(`/api/runs/${page.run}/agents/${agent}`);
     if (page.agent !== agent) return;
-    showAgent(byId("agent-body"), close, page.state.about.get(agent), page.state.marks[agent] ?? 0, about());
+    showAgent(byId("agent-body"), close, page.state.about.get(agent), page.state.arm[agent] ?? -1, page.state.marks[agent] ?? 0, about());
     byId("graph-said").textContent = `Agent ${agent}, ${page.state.arm[agent] >= 0 ? `favours arm ${page.state.arm[agent]}` : "no arm yet"}, ${close.neighbours.length} neighbours`;
   } catch (fault) {
     replace(byId("agent-body"), element("p", { class: "note" }, fault.message));
@@ -120,6 +121,9 @@ const player = new Player((moment, playing) => {
   page.state.marks = moment.marks;
   graph.show(moment.arm, moment.marks, moment.cut);
   if (playing) graph.pulse(moment.turned);
+  const now = performance.now();
+  if (playing && now < player.told + FIGURES_EVERY_MS) return; // the graph is fluent, figures need not be
+  player.told = now;
   for (const card of page.cards.values()) card.moveTo(moment.round);
   const { round, regret } = moment;
   showTiles({ ...page.state.figures, round, regret });
@@ -215,6 +219,7 @@ async function openRun(number) {
 function show(view) {
   byId("run-view").hidden = view !== "run";
   byId("compare-view").hidden = view !== "compare";
+  byId("state").hidden = view !== "run";
   byId("chooser").hidden = page.runs.length < 2 || view !== "run";
   for (const button of byId("views").children) button.setAttribute("aria-current", String(button.dataset.view === view));
   if (view === "compare") {
@@ -244,10 +249,12 @@ function listen() {
     byId("lasso").setAttribute("aria-pressed", String(graph.lassoing));
     byId("graph").classList.toggle("lassoing", graph.lassoing);
   });
-  byId("find").addEventListener("change", (event) => {
-    const agent = Number(event.target.value);
+  const find = () => {
+    const agent = byId("find").value === "" ? -1 : Number(byId("find").value);
     if (Number.isInteger(agent) && agent >= 0 && agent < about().agents) graph.choose(agent);
-  });
+  };
+  byId("find").addEventListener("change", find);
+  byId("find").addEventListener("keydown", (event) => event.key === "Enter" && find());
 }
 
 async function start() {

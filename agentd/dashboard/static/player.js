@@ -10,6 +10,7 @@ export class Player {
     this.onMoment = shownAt;
     this.moments = [];
     this.place = 0;
+    this.told = 0;
     this.playing = false;
     byId("play").addEventListener("click", () => this.toggle());
     byId("slider").addEventListener("input", (event) => { this.stop(); this.seek(Number(event.target.value)); });
@@ -19,6 +20,7 @@ export class Player {
     this.stop();
     const state = new RunState(agents);
     this.rounds = rounds;
+    this.number = -1;
     this.moments = story.map((news) => { state.fold(news); return state.snapshot(); });
     const slider = byId("slider");
     slider.max = Math.max(0, this.moments.length - 1);
@@ -35,14 +37,13 @@ export class Player {
   seek(place) {
     this.place = Math.min(this.moments.length - 1, Math.max(0, place));
     const number = Math.floor(this.place), moment = this.moments[number];
-    if (!moment) return;
+    if (!moment || number === this.number) return;
     const said = `round ${shown(moment.round)} of ${shown(this.rounds)}`;
     byId("slider").value = number;
     byId("slider").setAttribute("aria-valuetext", said);
     byId("moment").textContent = said;
-    const fresh = number !== this.number;
     this.number = number;
-    this.onMoment(moment, fresh && this.playing);
+    this.onMoment(moment, this.playing);
   }
 
   toggle() {
@@ -55,10 +56,17 @@ export class Player {
       if (!this.playing) return;
       this.seek(this.place + ((now - before) / 1000) * MOMENTS_PER_S * Number(byId("speed").value));
       before = now;
-      if (this.place >= this.moments.length - 1) this.stop();
+      if (this.place >= this.moments.length - 1) this.end();
       else requestAnimationFrame(step);
     };
     requestAnimationFrame(step);
+  }
+
+  /** Show the last moment in full. */
+  end() {
+    this.stop();
+    this.number = -1;
+    this.seek(this.moments.length - 1);
   }
 
   stop() {
