@@ -28,6 +28,8 @@ _TELLING = ("flood", "wrong", "ahead")
 _BEHIND = 5
 """Rounds behind the furthest from which on an agent is late, where it is more than a share of what was made, too."""
 _MOST_FAULTS = 200
+_OVER_AFTER = 10
+"""Looks without news after which a run that is done is over, though its environment serves on."""
 
 
 class LiveLook:
@@ -42,6 +44,8 @@ class LiveLook:
         self._liars = liars
         self._arms = arms
         self._status: Status | None = None
+        self._quiet = 0
+        """Looks since the status was another."""
         self._pulls: GrowingPulls | None = None
         self._seen: dict[str, tuple[int, ...]] = {}
         self._links = LinkFaults()
@@ -52,7 +56,8 @@ class LiveLook:
     def take(self) -> dict[str, Any]:
         """The state now; may block."""
         if self._has_changed(STATUS) or self._has_changed(f"{APART}/{STATUS}"):
-            self._status = read_status(self._run_dir) or self._status
+            self._status, self._quiet = read_status(self._run_dir) or self._status, 0
+        self._quiet += 1
         if self._has_changed(fault_log.FILE):
             self._read_log()
         if self._has_changed(LINK_FAULTS):
@@ -62,7 +67,13 @@ class LiveLook:
         if status is None:
             return {"running": running, "over": not running, "agents": {}, "faults": self._faults}
         down = self._surroundings.down() if running else frozenset()
-        return {**_figures(status, down, running=running), "faults": self._faults, **self._parts(status, down, running)}
+        over = not running or (status.done and self._quiet > _OVER_AFTER)
+        return {
+            **_figures(status, down, running=running),
+            "over": over,
+            "faults": self._faults,
+            **self._parts(status, down, running),
+        }
 
     def _parts(self, status: Status, down: frozenset[int], running: bool) -> dict[str, Any]:
         arms = self._favoured(status)
@@ -153,7 +164,6 @@ def _figures(status: Status, down: frozenset[int], *, running: bool) -> dict[str
     spent = [agent.epsilon for agent in status.agents if agent.epsilon is not None]
     return {
         "running": running,
-        "over": status.done or not running,
         "round": max(0, status.round(but=down)),
         "rounds": status.rounds,
         "regret": _or_none(status.group_regret),

@@ -19,10 +19,13 @@ from playwright.sync_api import Browser, expect
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from evidence import until
 
+from agentd.cli.watching.testbed_behind import RunDirectorySurroundings
+from agentd.runs.status import read_status
+
 AGENTD = [sys.executable, "-m", "agentd"]
 OUT = Path(__file__).parent.parent.parent / "docs" / "screenshots"
 DESKTOP, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
-COLOURS = 128
+COLOURS = 255
 
 
 def agentd(*words: str) -> None:
@@ -30,8 +33,6 @@ def agentd(*words: str) -> None:
 
 
 def rounds_of(run: Path) -> int:
-    from agentd.runs.status import read_status
-
     status = read_status(run)
     return status.round(but=(3,)) if status is not None else 0
 
@@ -61,12 +62,13 @@ def broken_testbed(place: Path) -> Path:
     ):
         until(lambda least=least: rounds_of(run) >= least)  # type: ignore[misc]
         agentd("chaos", *words, "--run-dir", str(run))
-    until((run / "summary.json").exists)
+    until(lambda: not RunDirectorySurroundings(run).is_running())
     return run
 
 
 def keep(seen: Visit, name: str) -> None:
     """Write a picture down, with few colours, so that it stays small."""
+    seen.page.evaluate("document.activeElement.blur()")
     taken = seen.page.screenshot(animations="disabled")
     OUT.mkdir(exist_ok=True)
     try:
@@ -74,7 +76,8 @@ def keep(seen: Visit, name: str) -> None:
     except ImportError:
         (OUT / f"{name}.png").write_bytes(taken)
         return
-    Image.open(io.BytesIO(taken)).convert("RGB").quantize(COLOURS).save(OUT / f"{name}.png", optimize=True)
+    few = Image.open(io.BytesIO(taken)).convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE)
+    few.save(OUT / f"{name}.png", optimize=True)
 
 
 def of_one_run(browser: Browser, run: Path) -> None:

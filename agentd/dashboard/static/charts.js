@@ -4,7 +4,7 @@
 import { drawn, element, replace, shown } from "./dom.js";
 
 const HEIGHT = 260;
-const MARGIN = { left: 52, right: 14, top: 30, bottom: 34 };
+const MARGIN = { left: 52, right: 14, top: 30, bottom: 40 };
 const COLOURS = 8;
 const MOST_ROWS = 40;
 const MOST_KEYS = 9;
@@ -184,7 +184,7 @@ function axes(chart, scale, width) {
   const across = niceTicks(Math.ceil(scale.x0), Math.floor(scale.x1), width < 400 ? 4 : 6).filter((tick) => tick >= scale.x0 && tick <= scale.x1);
   for (const tick of across) parts.push(drawn("text", { x: scale.x(tick), y: bottom + 17, "text-anchor": "middle" }, shown(tick)));
   parts.push(drawn("line", { class: "axis", x1: MARGIN.left, x2: width - MARGIN.right, y1: bottom, y2: bottom }));
-  parts.push(drawn("text", { x: width - MARGIN.right, y: HEIGHT - 4, "text-anchor": "end" }, chart.x_label));
+  parts.push(drawn("text", { x: width - MARGIN.right, y: HEIGHT - 5, "text-anchor": "end" }, chart.x_label));
   parts.push(drawn("text", { x: 4, y: 12, "text-anchor": "start" }, `↑ ${chart.y_label}`));
   return parts;
 }

@@ -48,7 +48,7 @@ function showTiles(figures) {
     tile("ε spent on a reward", shown(spent ?? null), { unit: settings.epsilon ? `ε asked for: ${shown(settings.epsilon)}` : "", view: privacyNote(summary) }),
     tile("Messages", shown(figures.messages ?? summary.messages ?? null), { unit: bytes(figures.bytes ?? summary.bytes) }),
     tile("Dropped", shown(figures.dropped ?? total(summary.dropped))),
-    figures.running ? tile("Speed", shown(figures.pulls_per_s ?? 0), { unit: "pulls/s" }) : tile("Took", shown(summary.wall_s ?? null), { unit: "s" }));
+    figures.running && !figures.over ? tile("Speed", shown(figures.pulls_per_s ?? 0), { unit: "pulls/s" }) : tile("Took", shown(summary.wall_s ?? null), { unit: "s" }));
 }
 
 const total = (counts) => (counts && typeof counts === "object" ? Object.values(counts).reduce((a, b) => a + b, 0) : null);
@@ -57,12 +57,12 @@ function privacyNote(summary) {
   const told = summary.privacy?.transcript_private;
   if (summary.privacy?.simulated) return "simulated: nothing left an agent";
   if (summary.privacy?.reproducible) return "seeded: not private";
-  return told === true ? "of everything that leaves an agent" : told === false ? "of noised sums only" : "of the agent that spent most";
+  return told === true ? "of all that leaves an agent" : told === false ? "of noised sums only" : "of the agent that spent most";
 }
 
 function showState(figures) {
   const pill = byId("state");
-  const live = Boolean(figures.running);
+  const live = Boolean(figures.running && !figures.over);
   pill.className = `pill${live ? " live" : ""}`;
   pill.textContent = live ? "Live" : about().summary.failure ? "Failed" : about().summary.interrupted ? "Interrupted" : "Replay";
 }
