@@ -89,7 +89,14 @@ RULES = {
         *("agentd.shell.state.reader", "agentd.untrusted"),
     ),
     "agentd.dashboard": (
-        *("agentd.charts", "agentd.core", "agentd.core.policy", "agentd.environment.pull_journal", "agentd.runs"),
+        *(
+            "agentd.charts",
+            "agentd.core",
+            "agentd.core.policy",
+            "agentd.core.trust",
+            "agentd.environment.pull_journal",
+            "agentd.runs",
+        ),
         *("agentd.shell.link_faults", "agentd.shell.state.reader", "agentd.errors", "agentd.untrusted"),
     ),
     "agentd.sweeps": (

@@ -15,12 +15,15 @@ from typing import Any
 from agentd.core.grid import UNIT
 from agentd.core.policy import ALGORITHMS
 from agentd.core.saved_state import SavedState
+from agentd.core.trust.regard import FULL_TRUST, UNTOLD
+from agentd.dashboard.tamed import read_object
 from agentd.errors import AgentdError
-from agentd.runs.status import read_status
+from agentd.runs.status import APART, read_status
 from agentd.shell.state.reader import DATABASE, ledger_of, read_state
 from agentd.untrusted import decode_json, open_in, printable
 
 LOG_LINES = 30
+REPORTS = "reports.json"
 _LOG_BYTES = 32 << 10
 _LONGEST_LINE = 400
 
@@ -37,7 +40,7 @@ def close_up(run_dir: Path, agent: int, neighbours: list[int], pulls: list[int])
 
 
 def _neighbours(run_dir: Path, agent: int, neighbours: list[int]) -> list[dict[str, Any]]:
-    status = read_status(run_dir)
+    status, regards = read_status(run_dir), _regards(run_dir, agent)
     known = {each.id: each for each in status.agents} if status is not None else {}
     own = known[agent].round if agent in known else 0
     rows = []
@@ -47,10 +50,30 @@ def _neighbours(run_dir: Path, agent: int, neighbours: list[int]) -> list[dict[s
         if about is not None:
             row |= {"round": about.round, "behind": own - about.round}
             row["blamed_by"] = [why for why, who in about.blamed.items() if agent in who]
+        if each in regards:
+            row |= regards[each]
         if agent in known:
             row["blames"] = [why for why, who in known[agent].blamed.items() if each in who]
         rows.append(row)
     return rows
+
+
+def _regards(run_dir: Path, agent: int) -> dict[int, dict[str, Any]]:
+    """How an agent itself sees its neighbours, from its newest report: by neighbour, behind, frames and trust."""
+    for name in (REPORTS, f"{APART}/{REPORTS}"):
+        reports = read_object(run_dir, name).get("reports")
+        found = (one for one in reports or () if isinstance(one, dict) and one.get("agent") == agent)
+        told = next(found, {}).get("regards")
+        if isinstance(told, list):
+            return dict(filter(None, map(_regard, told)))
+    return {}
+
+
+def _regard(told: Any) -> tuple[int, dict[str, Any]] | None:
+    if not isinstance(told, list) or len(told) != 4 or not all(type(each) is int and each >= 0 for each in told):
+        return None
+    neighbour, behind, frames, trust = told
+    return neighbour, {"behind": behind, "frames": frames, "trust": trust / FULL_TRUST if trust != UNTOLD else None}
 
 
 def _released(run_dir: Path, agent: int) -> dict[str, Any] | None:

@@ -124,7 +124,7 @@ class LiveLook:
             and not (dead or paused)
             and (agent.id in silent or _is_late(agent, behind, furthest)),
             LIAR: agent.id in self._liars or agent.id in self._links.liars,
-            DISTRUSTED: any(why in _TELLING for why in agent.blamed),
+            DISTRUSTED: bool(agent.doubted) or any(why in _TELLING for why in agent.blamed),
             DISTURBED: running and disturbed,
             DONE: agent.done,
         }

@@ -33,6 +33,7 @@ from agentd.core.terms import Terms
 from agentd.core.trust.lives import Lives
 from agentd.core.trust.pace import Pace
 from agentd.core.trust.quota import Quota
+from agentd.core.trust.regard import Regard, most_telling, regards_of
 from agentd.core.upwards import whole_up
 from agentd.errors import AgentdError, BudgetExhausted, LedgerInDoubt
 from agentd.hangups import outlive_hangups
@@ -55,6 +56,7 @@ from agentd.wire.environment_messages import (
     MAX_COUNT,
     MAX_REASON_CHARS,
     MAX_REASONS,
+    MAX_REGARDS,
     MICRO,
     Report,
     Welcome,
@@ -442,7 +444,16 @@ def _report(
         returns=environment.lives.known if environment.lives is not None else 0,
         round=link.round if settings.clock == "lockstep" else 0,
         blames=link.blames[:MAX_BLAMES],
+        regards=_regards(agent, link),
     )
+
+
+def _regards(agent: Agent, link: Link) -> tuple[Regard, ...]:
+    """How the neighbours are seen; trust as far as the algorithm has any, which it computes from released values."""
+    told = getattr(agent.policy, "trust_in_others", None)
+    trust = {int(doubt.origin): int(doubt.trust) for doubt in told()} if told is not None else {}
+    known = ((each.id, each.round, each.sequence) for each in link.rounds.everybody)
+    return most_telling(regards_of(known, link.round, trust, (MAX_TRIAL, MAX_COUNT)), MAX_REGARDS)
 
 
 def _dropped(agent: Agent, link: Link) -> Counter[str]:

@@ -20,12 +20,15 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from evidence import until
 
 from agentd.cli.watching.testbed_behind import RunDirectorySurroundings
+from agentd.runs.fault_log import read_faults
 from agentd.runs.status import read_status
 
 AGENTD = [sys.executable, "-m", "agentd"]
 OUT = Path(__file__).parent.parent.parent / "docs" / "screenshots"
 DESKTOP, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
 COLOURS = 255
+ARMS = "0.6,0.57,0.54,0.51"
+"""Close to each other: agents are of several minds for long."""
 
 
 def agentd(*words: str) -> None:
@@ -47,8 +50,8 @@ def broken_testbed(place: Path) -> Path:
         "0.25",
         "--rounds",
         "1500",
-        "--random-arms",
-        "4",
+        "--arms",
+        ARMS,
         "--byzantine",
         "1",
     ]
@@ -64,6 +67,12 @@ def broken_testbed(place: Path) -> Path:
         agentd("chaos", *words, "--run-dir", str(run))
     until(lambda: not RunDirectorySurroundings(run).is_running())
     return run
+
+
+def in_the_partition(run: Path) -> int:
+    """The moment of the story that lies a little after the cut."""
+    cut = next(fault["round"] for fault in read_faults(run) if fault.get("verb") == "partition")
+    return round((cut + 60) / 1500 * 239)
 
 
 def keep(seen: Visit, name: str) -> None:
@@ -88,7 +97,7 @@ def of_one_run(browser: Browser, run: Path) -> None:
                 seen.page.locator("#find").fill("7")
                 seen.page.locator("#find").press("Enter")
                 expect(seen.page.locator("#agent-body h3")).not_to_have_count(0)
-                seen.page.locator("#slider").fill("108")  # in the midst of the partition
+                seen.page.locator("#slider").fill(str(in_the_partition(run)))
                 seen.page.evaluate("scrollTo(0, 0)")
                 keep(seen, f"run-{name}-{scheme}")
 

@@ -50,7 +50,7 @@ function neighbours(rows) {
   const some = rows.slice(0, MOST_NEIGHBOURS);
   const more = rows.length > some.length ? [element("p", { class: "note" }, `and ${rows.length - some.length} more`)] : [];
   if (!known) return [heading, element("p", {}, some.map((one) => one.id).join(", ")), ...more];
-  return [heading, table(["Agent", "Staleness", "Trust"], some.map((one) => [String(one.id), staleness(one), trust(one)]), { rowHeadings: true }), ...more];
+  return [heading, table(["Agent", "Staleness", "Frames", "Trust"], some.map((one) => [String(one.id), staleness(one), shown(one.frames ?? null), trust(one)]), { rowHeadings: true }), ...more];
 }
 
 function staleness(one) {
@@ -60,7 +60,7 @@ function staleness(one) {
 
 function trust(one) {
   const said = [];
-  if (one.trust !== null && one.trust !== undefined) said.push(`weight ${shown(one.trust)}`);
+  if (one.trust !== null && one.trust !== undefined) said.push(`${shown(100 * one.trust)} %`);
   if (one.blamed_by.length) said.push(`blamed for being ${one.blamed_by.join(", ")}`);
   if (one.blames.length) said.push(`blames this one: ${one.blames.join(", ")}`);
   return said.join("; ") || "no complaint";
