@@ -10,7 +10,7 @@ WORKERS ?= $(shell echo $$((2 + $$(nproc))))
 PURE := $(addprefix tests/,core wire topology properties scenarios simulate experiment plot run test_architecture.py test_architecture_page.py test_settings.py) \
 	$(addprefix tests/environment/test_,shared_bandit.py)
 
-.PHONY: demo quick test test-long lint format bench clean help
+.PHONY: dashboard screenshots demo quick test test-long lint format bench clean help
 
 help:  ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
@@ -44,7 +44,7 @@ quick: lint  ## lint, types and the tests of the pure packages, in less than a m
 test: $(VENV)/.ready-dev  ## run all tests but the long ones; the coverage floor of core/ and topology/ is part of it
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not long' --cov --cov-fail-under=98 --durations=15 $(ARGS)
 
-test-long: $(VENV)/.ready-dev  ## run what takes longer than anybody waits: big statistics, every combination
+test-long: $(VENV)/.ready-dev  ## run what takes longer than anybody waits: big statistics, every combination, the page in a browser
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m long --durations=15 $(ARGS)
 
 lint: $(VENV)/.ready-dev  ## formatting, lint and types
@@ -55,6 +55,12 @@ lint: $(VENV)/.ready-dev  ## formatting, lint and types
 format: $(VENV)/.ready-dev  ## rewrite the sources as ruff wants them
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+dashboard: $(VENV)/.ready-run  ## a live page of 16 agents on this machine; Ctrl-C ends it
+	@$(BIN)/agentd up --agents 16 --edge-probability 0.3 --rounds 20000 --dashboard --allow-chaos
+
+screenshots: $(VENV)/.ready-dev  ## take the pictures in docs/screenshots anew; needs Chromium
+	@$(BIN)/python tests/dashboard/take_screenshots.py
 
 bench: $(VENV)/.ready-run  ## measure this machine
 	@$(BIN)/agentd bench

@@ -97,6 +97,17 @@ RULES = {
         *("agentd.experiment.played_beside", "agentd.experiment.theory", "agentd.errors", "agentd.quantities"),
         *("agentd.shell.state.reader", "agentd.untrusted"),
     ),
+    "agentd.dashboard": (
+        *(
+            "agentd.charts",
+            "agentd.core",
+            "agentd.core.policy",
+            "agentd.core.trust",
+            "agentd.environment.pull_journal",
+            "agentd.runs",
+        ),
+        *("agentd.shell.link_faults", "agentd.shell.state.reader", "agentd.errors", "agentd.untrusted"),
+    ),
     "agentd.sweeps": (
         *("agentd.runs", "agentd.simulation", "agentd.plot", "agentd.experiment.parallel", "agentd.experiment.theory"),
         *("agentd.errors", "agentd.files", "agentd.plugins", "agentd.settings", "agentd.untrusted"),
@@ -131,7 +142,7 @@ RULES = {
     "agentd.cli.configuration": ("agentd.*",),
     "agentd.cli.in_memory": ("agentd.*", "topology"),
     "agentd.cli.testbed": ("agentd.*", "deploy.*"),
-    "agentd.cli.watching": ("agentd.*", "deploy.*"),
+    "agentd.cli.watching": ("agentd.*", "deploy.*", "topology"),
     "deploy": (),
     "deploy.plan": (
         *("agentd.core", "agentd.core.policy", "agentd.runs", "agentd.errors", "agentd.settings", "agentd.terms_file"),

@@ -29,6 +29,7 @@ VERBS = {
     "check": ("agentd.cli.check:check", "Play worlds of faults, and look for what must not happen."),
     "compose": ("agentd.cli.testbed.compose:compose", "Print a testbed as a docker-compose.yml."),
     "config": ("agentd.cli.configuration.config:config", "Show where settings come from, check a file of them."),
+    "dashboard": ("agentd.cli.watching.dashboard:dashboard", "Show runs on a web page, live or again."),
     "demo": ("agentd.cli.testbed.demo:demo", "Alone against together: a small testbed on this machine."),
     "doctor": ("agentd.cli.testbed.doctor:doctor", "Show what this machine has for testbeds, and what it lacks."),
     "down": ("agentd.cli.testbed.down:down", "Stop a testbed and clean up after it."),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentd.core.message import MAX_TRIAL, TOKEN_BYTES
 from agentd.core.trust.blame import Blame, Why
+from agentd.core.trust.regard import FULL_TRUST, Regard
 from agentd.core.upwards import at_least
 from agentd.environment.shared_bandit import Seat, SharedBandit
 from agentd.runs.blamed import Blamed, blamed_by
@@ -17,6 +18,8 @@ from agentd.runs.regret import RegretLedger
 from agentd.runs.status import AgentStatus, Status
 from agentd.shell.watch.snapshot import Figure, Observed, counter, counters, gauge, gauges
 from agentd.wire.environment_messages import MAX_COUNT, MICRO, Report, write_fields
+
+MOST_DOUBTERS = 16
 
 
 @dataclass(slots=True)
@@ -128,6 +131,16 @@ def blamed_in(reports: Iterable[Report], agents: Iterable[int]) -> dict[int, Bla
     return blamed_by(((report.agent, report.blames) for report in reports), set(agents))
 
 
+def doubted_by(reports: Iterable[Report]) -> dict[int, tuple[int, ...]]:
+    """By agent, who of its neighbours trusts it less than by half; no more of them than are shown. They may lie."""
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for report in reports:
+        for regard in report.regards:
+            if 2 * regard.trust < FULL_TRUST and len(found[regard.neighbour]) < MOST_DOUBTERS:
+                found[regard.neighbour].append(report.agent)
+    return {agent: tuple(sorted(who)) for agent, who in found.items()}
+
+
 def epsilon_of(report: Report | None) -> float | None:
     """The privacy that an agent has spent, rounded up; None where it has no bound or said nothing."""
     return None if report is None else in_units(report.epsilon_micro)
@@ -152,6 +165,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
         "returns": report.returns,
         "round": report.round,
         "blames": [list(map(int, blame)) for blame in report.blames],
+        "regards": [list(regard) for regard in report.regards],
     }
 
 
@@ -170,6 +184,7 @@ def report_from_json(data: Mapping[str, Any]) -> Report:
             data.get("returns", 0),  # what was written before there were any
             data.get("round", 0),
             tuple(Blame(neighbour, Why(why), times) for neighbour, why, times in data.get("blames", ())),
+            tuple(Regard(*regard) for regard in data.get("regards", ())),
         )
     except (KeyError, TypeError, AttributeError) as fault:
         raise ValueError(f"it holds a report without {fault}") from None
@@ -191,8 +206,13 @@ def _agents_of(bandit: SharedBandit, now_s: float) -> tuple[AgentStatus, ...]:
     blamed = blamed_in(blaming, rows)
     last = bandit.terms.rounds or MAX_TRIAL
     real = bandit.real is not None
+    doubted = doubted_by(seat.report for seat in seats.values() if seat.report is not None)
     return tuple(
-        _agent_status(agent, seats.get(agent), now_s, last, blamed.get(agent, {}), real=real) for agent in rows
+        replace(
+            _agent_status(agent, seats.get(agent), now_s, last, blamed.get(agent, {}), real=real),
+            doubted=doubted.get(agent, ()),
+        )
+        for agent in rows
     )
 
 

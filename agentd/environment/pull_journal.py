@@ -34,7 +34,8 @@ _MAGIC = b"agentdPJ"
 _VERSION = 1
 _HEADER = struct.Struct(f"<8sII{RUN_BYTES}s8x")
 _RECORD = struct.Struct("<IIHHI")
-_COLUMNS = np.dtype([("agent", "<u4"), ("trial", "<u4"), ("arm", "<u2"), ("check", "<u2"), ("reward", "<u4")])
+HEADER_BYTES = _HEADER.size
+COLUMNS = np.dtype([("agent", "<u4"), ("trial", "<u4"), ("arm", "<u2"), ("check", "<u2"), ("reward", "<u4")])
 
 # Any weights will do that keep one changed field from going unnoticed: a weighted sum modulo the largest 16-bit prime.
 _WEIGHTS = (40_503, 30_011, 52_711, 10_007)
@@ -104,7 +105,7 @@ class PullJournal:
         if torn := len(content) - whole:
             os.ftruncate(self._descriptor, whole)
         records = np.frombuffer(
-            content, dtype=_COLUMNS, count=(whole - _HEADER.size) // _RECORD.size, offset=_HEADER.size
+            content, dtype=COLUMNS, count=(whole - _HEADER.size) // _RECORD.size, offset=_HEADER.size
         )
         wrong = np.flatnonzero(_checks(records) != records["check"])
         if len(wrong):
@@ -131,7 +132,7 @@ def read_beside(content: bytes) -> Records:
     if len(head) < _HEADER.size or _HEADER.unpack(head)[:3] != (_MAGIC, _VERSION, _RECORD.size):
         raise ValueError("it is no journal of pulls")
     count = (len(content) - _HEADER.size) // _RECORD.size
-    records = np.frombuffer(content, dtype=_COLUMNS, count=count, offset=_HEADER.size)
+    records = np.frombuffer(content, dtype=COLUMNS, count=count, offset=_HEADER.size)
     made = np.flatnonzero(records["trial"])  # trials count from 1: zeros are room for what never came
     records = records[: int(made[-1]) + 1 if len(made) else 0]
     if (_checks(records) != records["check"]).any():

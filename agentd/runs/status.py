@@ -45,6 +45,8 @@ class AgentStatus:
     """That it is in, up to the last of the run; larger than its trial by the rounds that it missed."""
     blamed: Blamed = field(default_factory=dict)
     """What its neighbours hold against it, and who says so: "slow": [1, 2]. They may lie."""
+    doubted: tuple[int, ...] = ()
+    """Neighbours whose algorithm trusts it less than by half, as they say; some of them, where they are many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +159,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "dict[str, int]": lambda counts: {_text(why): _whole(count) for why, count in counts.items()},
     "Blamed": lambda blamed: {_text(why): [_whole(each) for each in who] for why, who in blamed.items()},
     "tuple[str, ...]": lambda texts: tuple(map(_text, texts)),
+    "tuple[int, ...]": lambda numbers: tuple(map(_whole, numbers)),
     "int | None": lambda value: None if value is None else _whole(value),
     "float | None": lambda value: None if value is None else _number(value),
     "tuple[AgentStatus, ...]": lambda agents: tuple(_read(AgentStatus, agent) for agent in agents),

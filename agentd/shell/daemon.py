@@ -37,6 +37,7 @@ from agentd.core.terms import Terms
 from agentd.core.trust.lives import Lives
 from agentd.core.trust.pace import Pace
 from agentd.core.trust.quota import Quota
+from agentd.core.trust.regard import Regard, most_telling, regards_of
 from agentd.core.upwards import whole_up
 from agentd.errors import AgentdError, BudgetExhausted, LedgerInDoubt, SettingsError
 from agentd.hangups import outlive_hangups
@@ -59,6 +60,7 @@ from agentd.wire.environment_messages import (
     MAX_COUNT,
     MAX_REASON_CHARS,
     MAX_REASONS,
+    MAX_REGARDS,
     MICRO,
     Report,
     Welcome,
@@ -254,6 +256,8 @@ async def attend(
     part = _Part(settings, agent, link, environment, keeper, pace, stop, log, health)
     _enter(part, welcome, terms)
     watch = watch_faults(link, log) if watch_faults is not None else None
+    if watch is not None:
+        watch.let_lie(partial(_lie_on_demand, settings, agent, agent.liar))
     await _wait_for_neighbours(part)
     await _take_part(part)
     await _leave(part, watch)
@@ -315,6 +319,11 @@ def _watch_for_faults(settings: AgentSettings, transport: ZmqTransport, link: Li
     watch.over(transport.lines.values(), link.dropped)
     link.inject_faults(watch)
     return watch
+
+
+def _lie_on_demand(settings: AgentSettings, agent: Agent, usual: Liar | None, lies: bool) -> None:
+    """Let an agent of a testbed lie in everything, or as it did before."""
+    agent.liar = seeded_liar(Attack.parse(settings.attack), 1.0, _seed(settings), settings.id) if lies else usual
 
 
 async def _wait_for_neighbours(part: _Part) -> None:
@@ -456,7 +465,16 @@ def _report(
         returns=environment.lives.known if environment.lives is not None else 0,
         round=link.round if settings.clock == "lockstep" else 0,
         blames=link.blames[:MAX_BLAMES],
+        regards=_regards(agent, link),
     )
+
+
+def _regards(agent: Agent, link: Link) -> tuple[Regard, ...]:
+    """How the neighbours are seen; trust as far as the algorithm has any, which it computes from released values."""
+    told = getattr(agent.policy, "trust_in_others", None)
+    trust = {int(doubt.origin): int(doubt.trust) for doubt in told()} if told is not None else {}
+    known = ((each.id, each.round, each.sequence) for each in link.rounds.everybody)
+    return most_telling(regards_of(known, link.round, trust, (MAX_TRIAL, MAX_COUNT)), MAX_REGARDS)
 
 
 def _dropped(agent: Agent, link: Link) -> Counter[str]:

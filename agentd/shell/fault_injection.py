@@ -103,6 +103,8 @@ class FaultWatch:
         self.longest_round_s = 0.0
         """The longest time from one frame of ours to the next."""
         self.dropped: Counter[str] = Counter()
+        self._lies = False
+        self._on_lies: Callable[[bool], None] = lambda _: None
 
     @cached_property
     def chance(self) -> np.random.Generator:
@@ -114,6 +116,12 @@ class FaultWatch:
         """Watch over these links; what is dropped on purpose is counted there."""
         self._lines, self.dropped = lines, dropped
         self.look()
+
+    def let_lie(self, tell: Callable[[bool], None]) -> None:
+        """Tell the agent, now and whenever it changes, whether an operator wants it to lie."""
+        self._on_lies = tell
+        if self._lies:
+            tell(True)
 
     def tick(self) -> None:
         """A frame of ours is about to leave."""
@@ -159,6 +167,10 @@ class FaultWatch:
             lossy=[peer for peer, disturbance in disturbed.items() if disturbance.loss],
         )
         self._pace()
+        if (lies := self._own in faults.liars) != self._lies:
+            self._lies = lies
+            self._log.warning("made to lie" if lies else "honest again")
+            self._on_lies(lies)
 
     def _apply(self, line: ZmqLine, disturbance: Disturbance) -> None:
         faulty = line.fault

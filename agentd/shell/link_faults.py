@@ -1,12 +1,13 @@
-"""Faults that an operator injects into the links of a testbed: cuts, delay, loss.
+"""Faults that an operator injects into the links of a testbed: cuts, delay, loss; and who is to lie.
 
 They are injected in the agent's own link, when a frame is heard, so they need no privileges and are the same for
 processes on one machine and for containers. Every agent of a testbed reads the same small file,
 
-    {"cuts": ["0-3|4-7"], "delay_ms": {"3": 50.0}, "loss": {"3": 0.1}}
+    {"cuts": ["0-3|4-7"], "delay_ms": {"3": 50.0}, "loss": {"3": 0.1}, "liars": "3"}
 
 and looks for a newer one about once a second. A cut drops every frame between its sides; delay and loss of an agent
-befall what it hears and what is heard from it. An agent whose settings name no such file never comes here.
+befall what it hears and what is heard from it. Liars, where any are named, lie in everything that they tell, as the
+testbed's attack says. An agent whose settings name no such file never comes here.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class LinkFaults:
     cuts: tuple[tuple[Side, ...], ...] = ()
     delay_ms: Mapping[int, float] = field(default_factory=dict)
     loss: Mapping[int, float] = field(default_factory=dict)
+    liars: Side = frozenset()
 
     def between(self, one: int, other: int) -> Disturbance:
         """What befalls frames between two agents; where both suffer, the worse of it."""
@@ -62,21 +64,31 @@ class LinkFaults:
             "cuts": [sides_text(sides) for sides in self.cuts],
             "delay_ms": {str(agent): ms for agent, ms in sorted(self.delay_ms.items())},
             "loss": {str(agent): rate for agent, rate in sorted(self.loss.items())},
+            **({"liars": agents_text(self.liars)} if self.liars else {}),
         }
 
     @classmethod
     def from_json(cls, data: Any) -> LinkFaults:
         """Read the content of a file; raises ValueError for anything else than what `to_json` gives."""
         match data:
-            case {"cuts": list(cuts), "delay_ms": dict(delay), "loss": dict(loss), **rest} if not rest:
+            case {"cuts": list(cuts), "delay_ms": dict(delay), "loss": dict(loss), **rest} if rest.keys() <= {"liars"}:
                 if len(cuts) > MAX_CUTS or not all(isinstance(cut, str) for cut in cuts):
                     raise ValueError(f"cuts are at most {MAX_CUTS} texts like '0-3|4-7'")
                 return cls(
                     cuts=tuple(parse_sides(cut) for cut in cuts),
                     delay_ms={_agent(a): _within(ms, MAX_DELAY_MS, "a delay in ms") for a, ms in delay.items()},
                     loss={_agent(a): _within(rate, 1.0, "a rate of loss") for a, rate in loss.items()},
+                    liars=_liars(rest.get("liars")),
                 )
         raise ValueError("expected cuts, delay_ms and loss")
+
+
+def _liars(told: object) -> Side:
+    if told is None:
+        return frozenset()
+    if not isinstance(told, str):
+        raise ValueError("liars are a text like '0-3,7'")
+    return parse_agents(told)
 
 
 def parse_sides(text: str) -> tuple[Side, ...]:

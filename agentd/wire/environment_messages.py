@@ -16,6 +16,7 @@ from agentd.core.grid import UNIT
 from agentd.core.message import MAX_AGENT_ID, MAX_ARMS, MAX_INCARNATION, MAX_TRIAL, TOKEN_BYTES
 from agentd.core.terms import Terms
 from agentd.core.trust.blame import Blame, Why
+from agentd.core.trust.regard import UNTOLD, Regard
 from agentd.errors import PeerError
 from agentd.wire.frame import VERSION, Reason
 from agentd.wire.terms import read_terms, write_terms
@@ -24,6 +25,7 @@ MAX_ENVIRONMENT_BYTES = 8 << 10
 MAX_WELCOME_BYTES = 16 << 10
 MAX_LIVES = 64
 MAX_BLAMES = 16
+MAX_REGARDS = 64
 MAX_COUNT = (1 << 53) - 1
 MAX_REASONS = 32
 MAX_REASON_CHARS = 32
@@ -137,6 +139,8 @@ class Report:
     """That the agent is in; 0: before the first, or there are no rounds."""
     blames: tuple[Blame, ...] = ()
     """What it holds against its neighbours."""
+    regards: tuple[Regard, ...] = ()
+    """How it sees them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,11 +267,24 @@ def _blames(raw: Any) -> tuple[Blame, ...]:
     return blames if len(told) == len(blames) else _refuse(Reason.RANGE)
 
 
+def _regards(raw: Any) -> tuple[Regard, ...]:
+    if type(raw) is not list or len(raw) > MAX_REGARDS:
+        _refuse(Reason.SHAPE)
+    if not all(type(regard) is list and len(regard) == 4 for regard in raw):
+        _refuse(Reason.SHAPE)
+    regards = tuple(
+        Regard(_agent(agent), _trial_or_none(behind), _count(frames), _trust(trust))
+        for agent, behind, frames, trust in raw
+    )
+    return regards if len({regard.neighbour for regard in regards}) == len(regards) else _refuse(Reason.RANGE)
+
+
 def _incarnation_or_nil(raw: Any) -> int | None:
     return None if raw is None else _incarnation(raw)
 
 
 _flag = _whole(0, 1)
+_trust = _whole(0, UNTOLD)
 _code = _whole(min(Refusal), max(Refusal))
 _why = _whole(min(Why), max(Why))
 _agent, _arm, _count = _whole(0, MAX_AGENT_ID), _whole(0, MAX_ARMS - 1), _whole(0, MAX_COUNT)
@@ -283,7 +300,7 @@ _FIELDS: dict[int, tuple[type[EnvironmentMessage], tuple[_Rule, ...]]] = {
         Report,
         (
             *(_agent, _token, _trial_or_none, _count, _count, _dropped, _count, lambda raw: bool(_flag(raw)), _count),
-            *(_trial_or_none, _blames),
+            *(_trial_or_none, _blames, _regards),
         ),
     ),
     6: (Noted, (_trial_or_none, _count, _lives, _trial_or_none)),

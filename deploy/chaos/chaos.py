@@ -62,7 +62,7 @@ class Chaos:
     def heal(self, sides: tuple[Side, ...] | None = None) -> list[dict[str, Any]]:
         """End one cut, or every fault of every link."""
         if sides is None:
-            self._change(lambda _: LinkFaults())
+            self._change(lambda now: LinkFaults(liars=now.liars))
             return [self._record(Fault("heal", "links healed"))]
         self._change(lambda now: replace(now, cuts=_without(now.cuts, sides)))
         return [self._record(Fault("heal", f"healed {sides_text(sides)}", parameters={"cut": sides_text(sides)}))]
@@ -84,6 +84,13 @@ class Chaos:
         self._change(lambda now: replace(now, loss=_changed(now.loss, agents, rate)))
         what = f"{_named(agents)}: {f'loss {rate:g}' if rate else 'no loss'}"
         return [self._record(Fault("loss", what, tuple(sorted(agents)), {"rate": rate}))]
+
+    def lie(self, agents: Side, *, lies: bool) -> list[dict[str, Any]]:
+        """Let these agents lie in everything that they tell, or be what they were before."""
+        self.require(agents)
+        self._change(lambda now: replace(now, liars=now.liars | agents if lies else now.liars - agents))
+        what = f"{_named(agents)}: {'made to lie' if lies else 'honest again'}"
+        return [self._record(Fault("lie" if lies else "honest", what, tuple(sorted(agents))))]
 
     def active(self) -> LinkFaults:
         """What is injected into the links now."""

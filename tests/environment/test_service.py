@@ -24,6 +24,7 @@ from raw_zmtp import message, stranger
 from structlog.testing import LogCapture
 
 from agentd.core.trust.blame import Blame, Why
+from agentd.core.trust.regard import UNTOLD, Regard
 from agentd.environment import request_server
 from agentd.environment import router as router_module
 from agentd.environment import service as service_module
@@ -580,7 +581,11 @@ def test_status_tells_how_every_agent_is_doing(tmp_path: Path) -> None:
         b.ask(pull(0, 1, 1))
         b.ask(DONE)
         blames = (Blame(0, Why.SLOW, 7), Blame(2, Why.WRONG, 1), Blame(9, Why.FLOOD, 1), Blame(1, Why.FLOOD, 1))
-        b.ask(replace(DONE, agent=1, epsilon_micro=MAX_COUNT, done=False, round=7, blames=blames), client=1)
+        regards = (Regard(0, 2, 5, 499), Regard(2, 0, 5, 500), Regard(1, 0, 5, UNTOLD))
+        b.ask(
+            replace(DONE, agent=1, epsilon_micro=MAX_COUNT, done=False, round=7, blames=blames, regards=regards),
+            client=1,
+        )
         b.ask_raw(b"\xc1")
         b.server.finish()
     status = content(tmp_path / "status.json")
@@ -588,12 +593,13 @@ def test_status_tells_how_every_agent_is_doing(tmp_path: Path) -> None:
     assert first.pop("last_seen_s_ago") >= 0.0
     assert first == {
         "id": 0, "trial": 1, "regret": pytest.approx(0.4), "messages": 10, "bytes": 500, "dropped": 3,
-        "epsilon": 1.5, "done": True, "round": 1, "blamed": {"slow": [1]},
+        "epsilon": 1.5, "done": True, "round": 1, "blamed": {"slow": [1]}, "doubted": [1],
     }  # fmt: skip
     assert (second["epsilon"], second["done"]) == (None, False)
     assert (third["trial"], third["last_seen_s_ago"]) == (0, None)
     assert (second["trial"], second["round"], second["blamed"]) == (0, 3, {}), "it is three rounds ahead of its trials"
     assert third["blamed"] == {"wrong": [1]}
+    assert (second["doubted"], third["doubted"]) == ([], []), "half of the trust is enough"
     assert status["group_regret"] == pytest.approx(0.4)
     assert (status["pulls"], status["rounds"], status["done"]) == (1, 4, False)
     assert status["malformed"] == {"not-msgpack": 1}

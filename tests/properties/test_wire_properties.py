@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from agentd.core.bodies import KINDS, RELEASED, SAMPLE, SEALED, TOTALS
 from agentd.core.message import MAX_ARMS, Batch
 from agentd.core.trust.blame import Blame, Why
+from agentd.core.trust.regard import UNTOLD, Regard
 from agentd.errors import PeerError
 from agentd.wire.codec import decode_environment, decode_frame, decode_frames, encode_environment, encode_frame
 from agentd.wire.environment_messages import (
@@ -83,6 +84,9 @@ lives = st.dictionaries(below(16), below(53), max_size=64).map(lambda d: tuple(d
 blames = st.dictionaries(st.tuples(below(16), st.sampled_from(Why)), below(53), max_size=16).map(
     lambda d: tuple(Blame(neighbour, why, times) for (neighbour, why), times in d.items())
 )
+regards = st.dictionaries(below(16), st.tuples(below(30), below(53), st.integers(0, UNTOLD)), max_size=64).map(
+    lambda d: tuple(Regard(neighbour, *rest) for neighbour, rest in d.items())
+)
 tokens = st.binary(min_size=16, max_size=16)
 messages = (
     st.builds(Hello, below(16), tokens, below(53) | st.none())
@@ -105,7 +109,7 @@ messages = (
     | st.builds(
         Report,
         *(below(16), tokens, below(30), below(53), below(53), pairs, below(53), st.booleans(), below(53)),
-        *(below(30), blames),
+        *(below(30), blames, regards),
     )
     | st.builds(Noted, below(30), below(53), lives, below(30))
     | st.builds(Release, below(16), tokens)

@@ -85,6 +85,9 @@ def test_faults_are_read_back_as_they_are_written(tmp_path: Path) -> None:
     (tmp_path / "links.json").write_text(json.dumps(faults.to_json()), encoding="utf-8")
     assert read_faults(tmp_path / "links.json") == faults
     assert read_faults(tmp_path / "nothing") == LinkFaults()
+    lying = LinkFaults(liars=frozenset({1, 2, 9}))
+    (tmp_path / "links.json").write_text(json.dumps(lying.to_json()), encoding="utf-8")
+    assert read_faults(tmp_path / "links.json") == lying
 
 
 @pytest.mark.parametrize(
@@ -105,6 +108,8 @@ def test_faults_are_read_back_as_they_are_written(tmp_path: Path) -> None:
         '{"cuts": [], "delay_ms": {}, "loss": {"3": 1.5}}',
         '{"cuts": [], "delay_ms": {}, "loss": {"3": true}}',
         '{"cuts": [], "delay_ms": {}, "loss": {"3": "0.5"}}',
+        '{"cuts": [], "delay_ms": {}, "loss": {}, "liars": [3]}',
+        '{"cuts": [], "delay_ms": {}, "loss": {}, "liars": "x"}',
         "[" * 50_000,
         " " * (MAX_FILE_BYTES + 1),
     ],
@@ -236,6 +241,20 @@ async def test_the_given_share_of_frames_is_lost_at_random(
             until(lambda trial=trial: all_came(trial))
     assert 83 <= link.dropped["injected-loss"] <= 157
     assert heard == sorted(set(heard))
+
+
+async def test_an_agent_is_told_when_it_is_to_lie_and_when_not(
+    make_link: MakeLink, log: FilteringBoundLogger, log_file: Path
+) -> None:
+    injected, lies = Injected(make_link(1, (2,)), log_file.with_name("links.json"), log, 1), list[bool]()
+    injected.watch.let_lie(lies.append)
+    for liars in ("2", "0-1", "1", "2"):
+        injected.set(NOTHING | {"liars": liars})
+    assert lies == [True, False]
+    injected.set(NOTHING | {"liars": "1"})
+    injected.watch.let_lie(lies.append)
+    assert lies == [True, False, True, True], "who begins to listen late is told what holds"
+    assert len(events(log_file, "made to lie")) == 2
 
 
 async def test_a_damaged_file_changes_nothing(

@@ -168,7 +168,7 @@ def read_environment(data: bytes) -> dict:
         2: (terms, bound, bound, next_trial, u53, u53, u30),
         3: (agent, token, trial_number, arm_number, u30),
         4: (trial_number, arm_number, lambda v: whole(v, 0, 2**20)),
-        5: (agent, token, u30, u53, u53, dropped, u53, lambda v: whole(v, 0, 1), u53, u30, blames),
+        5: (agent, token, u30, u53, u53, dropped, u53, lambda v: whole(v, 0, 1), u53, u30, blames, regards),
         6: (u30, u53, lives, u30),
         7: (),
         8: (),
@@ -246,6 +246,14 @@ def blames(value: object) -> list:
     require(all(type(item) is list and len(item) == 3 for item in value))
     read = [[agent(who), whole(why, 1, 4), u53(times)] for who, why, times in value]
     require(len({(who, why) for who, why, _ in read}) == len(read))
+    return read
+
+
+def regards(value: object) -> list:
+    require(type(value) is list and len(value) <= 64)
+    require(all(type(item) is list and len(item) == 4 for item in value))
+    read = [[agent(who), u30(behind), u53(frames), whole(trust, 0, 1001)] for who, behind, frames, trust in value]
+    require(len({who for who, *_ in read}) == len(read))
     return read
 
 

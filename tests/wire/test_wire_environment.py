@@ -10,6 +10,7 @@ import wire_samples
 
 from agentd.core.terms import Terms
 from agentd.core.trust.blame import Blame, Why
+from agentd.core.trust.regard import Regard
 from agentd.errors import PeerError
 from agentd.wire.codec import decode_environment, encode_environment
 from agentd.wire.environment_messages import (
@@ -45,7 +46,8 @@ def test_the_longest_message_is_within_the_limit() -> None:
     reasons = tuple(("\U0001f600" * 31 + chr(0x4E00 + n), 2**53 - 1) for n in range(32))
     longest = Report(65535, TOKEN, 2**30 - 1, 2**53 - 1, 2**53 - 1, reasons, 2**53 - 1, True, 2**53 - 1)
     blames = tuple(Blame(65535 - n, Why.AHEAD, 2**53 - 1) for n in range(16))
-    longest = replace(longest, round=2**30 - 1, blames=blames)
+    regards = tuple(Regard(65535 - n, 2**30 - 1, 2**53 - 1, 1001) for n in range(64))
+    longest = replace(longest, round=2**30 - 1, blames=blames, regards=regards)
     assert decode_environment(encode_environment(longest)) == longest
 
 

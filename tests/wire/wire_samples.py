@@ -10,6 +10,7 @@ from agentd.core.bodies.cumulative import Cumulative
 from agentd.core.message import Batch, Message, batch_of
 from agentd.core.terms import Terms
 from agentd.core.trust.blame import Blame, Why
+from agentd.core.trust.regard import UNTOLD, Regard
 from agentd.wire.environment_messages import (
     EnvironmentMessage,
     Hello,
@@ -120,7 +121,8 @@ def sample_messages() -> dict[str, EnvironmentMessage]:
         "PULL": Pull(3, TOKEN, 121, 4, 120),
         "REWARD": Reward(121, 4, 1 << 20),
         "REPORT": Report(
-            3, TOKEN, 200, 4000, 409600, (("stale", 2),), 4660000, False, 1, 212, (Blame(7, Why.SLOW, 9),)
+            *(3, TOKEN, 200, 4000, 409600, (("stale", 2),), 4660000, False, 1, 212, (Blame(7, Why.SLOW, 9),)),
+            (Regard(7, 3, 198, UNTOLD),),
         ),
         "NOTED": Noted(200, 3, ((7, 40), (3, 120)), 210),
         "PING": Ping(),
@@ -157,6 +159,10 @@ def sample_messages() -> dict[str, EnvironmentMessage]:
             0,
             (1 << 30) - 1,
             tuple(Blame(65535 - n // 4, Why(1 + n % 4), 2**53 - 1 - n) for n in range(16)),
+        ),
+        "REPORT with most regards": Report(
+            *(65535, TOKEN, (1 << 30) - 1, 0, 0, (), 0, False, 0, (1 << 30) - 1, ()),
+            tuple(Regard(65535 - n, (1 << 30) - 1 - n, 2**53 - 1 - n, 1001 - n) for n in range(64)),
         ),
         "NOTED without news": Noted(0, 0, (), 0),
         "NOTED with most lives": Noted(

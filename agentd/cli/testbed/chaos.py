@@ -186,6 +186,24 @@ def loss(chaos: Chaos, told: Told, agents: Side, rate: float, for_s: float | Non
 @_agents
 @_for
 @_verb
+def lie(chaos: Chaos, told: Told, agents: Side, for_s: float | None) -> None:
+    """Let agents lie in everything that they tell, as the testbed's --attack says."""
+    told(chaos.lie(agents, lies=True))
+    _hold(chaos, for_s, lambda: chaos.lie(agents, lies=False), told)
+
+
+@chaos.command(context_settings=_HELP)
+@_agents
+@_verb
+def honest(chaos: Chaos, told: Told, agents: Side) -> None:
+    """End what `agentd chaos lie` began."""
+    told(chaos.lie(agents, lies=False))
+
+
+@chaos.command(context_settings=_HELP)
+@_agents
+@_for
+@_verb
 def disconnect(chaos: Chaos, told: Told, agents: Side, for_s: float | None) -> None:
     """Take containers off their network; their processes run on."""
     told(chaos.to_agents("disconnect", agents))

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from agentd.cli.configuration.explaining import ExplainingCommand
 from agentd.cli.options import FROM_ENVIRONMENT, scenario_of, taken, testbed_options, testbed_settings
 from agentd.cli.testbed.common_options import keep_of, keep_options, plan_options
+from agentd.cli.watching.page_beside import PageBeside, page_beside
 from agentd.errors import SettingsError
 from agentd.interrupts import termination_as_interrupt
 from agentd.quantities import counted
@@ -30,6 +31,8 @@ from deploy.testbed.supervisor import LOG
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+INTERRUPTED = 130
+
 _UP_OPTIONS = (
     click.option(
         "--runtime",
@@ -42,6 +45,10 @@ _UP_OPTIONS = (
         "--resume", metavar="DIR", help="Take up the run in DIR, whose supervisor died; with --detach and --json only."
     ),
     click.option("--detach", is_flag=True, help="Return once all agents run; `agentd down` ends it."),
+    click.option("--dashboard", is_flag=True, help="Serve a web page that shows it, live and again; Ctrl-C ends it."),
+    click.option(
+        "--allow-chaos", is_flag=True, help="Let that page kill, pause and cut off agents; see agentd dashboard --help."
+    ),
     click.option(
         "--transport",
         type=click.Choice(TRANSPORTS),
@@ -79,6 +86,8 @@ def up(
     image: str | None,
     subnet: str | None,
     detach: bool,
+    dashboard: bool,
+    allow_chaos: bool,
     transport: str | None,
     base_port: int | None,
     state: bool | None,
@@ -92,6 +101,7 @@ def up(
     \b
     agentd up --agents 20 --edge-probability 0.3
     agentd up --agents 20 --detach && agentd status && agentd down
+    agentd up --agents 16 --rounds 20000 --dashboard
     agentd image build && agentd up --agents 8 --runtime compose
 
     Ctrl-C stops everything and leaves the run directory complete. Exit codes: 0 done, 1 agents failed, 130 interrupted.
@@ -100,6 +110,7 @@ def up(
 
     An algorithm of your own is --algorithm mine.py:MyPolicy, a class in a file; see docs/library.md.
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
+    _refuse_odd_page(dashboard=dashboard, allow_chaos=allow_chaos, detach=detach)
     with termination_as_interrupt():  # from before there are sockets until a supervisor hears signals itself
         if resume is not None:
             _refuse_beside_resume(ctx)
@@ -120,8 +131,22 @@ def up(
             prepared = find_runtime(runtime).prepare(scenario, wanted)
         with contextlib.ExitStack() as at_last:
             at_last.callback(prepared.release)
+            page = at_last.enter_context(_page(prepared, allow_chaos=allow_chaos)) if dashboard else None
             code = _carried_out(prepared, detach=detach, as_json=as_json)
+            if page is not None and code != INTERRUPTED:
+                page.stay()
     ctx.exit(code)
+
+
+def _refuse_odd_page(*, dashboard: bool, allow_chaos: bool, detach: bool) -> None:
+    if allow_chaos and not dashboard:
+        raise SettingsError("--allow-chaos is about the page: add --dashboard")
+    if dashboard and detach:
+        raise SettingsError("--dashboard ends with this command: leave out --detach, or start agentd dashboard beside")
+
+
+def _page(prepared: Prepared, *, allow_chaos: bool) -> contextlib.AbstractContextManager[PageBeside]:
+    return page_beside(prepared.directory.path, allow_chaos=allow_chaos)
 
 
 def _carried_out(prepared: Prepared, *, detach: bool, as_json: bool) -> int:
@@ -139,7 +164,9 @@ def _refuse_beside_resume(ctx: click.Context) -> None:
     typed = [
         one for one in ctx.command.params if ctx.get_parameter_source(str(one.name)) is ParameterSource.COMMANDLINE
     ]
-    if others := sorted({one.opts[0] for one in typed} - {"--resume", "--detach", "--json"}):
+    if others := sorted(
+        {one.opts[0] for one in typed} - {"--resume", "--detach", "--json", "--dashboard", "--allow-chaos"}
+    ):
         raise SettingsError(f"--resume takes a run up as it was begun; leave out {', '.join(others)}")
 
 

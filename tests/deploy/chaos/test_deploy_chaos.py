@@ -151,6 +151,15 @@ def test_faults_of_links_add_up_until_they_are_healed(testbed: Testbed) -> None:
     assert links(testbed) == LinkFaults()
 
 
+def test_liars_lie_until_they_are_made_honest_whatever_heals(testbed: Testbed) -> None:
+    assert told("lie", "2,3")[0]["what"] == "agents 2-3: made to lie"
+    told("loss", "3", "--rate", "0.1")
+    told("heal")
+    assert links(testbed) == LinkFaults(liars=frozenset({2, 3}))
+    told("honest", "3")
+    assert links(testbed) == LinkFaults(liars=frozenset({2}))
+
+
 def test_agents_of_another_user_can_read_the_faults_where_they_may_enter_and_nobody_else(testbed: Testbed) -> None:
     for directory, file in ((0o700, 0o600), (0o755, 0o644)):
         (testbed.run_dir / LINK_FAULTS).parent.chmod(directory)
