@@ -1,0 +1,71 @@
+"""Who may connect where there are keys: who proved in the handshake to have one that the roster names.
+
+ZeroMQ asks when the key is proved, so a name is given to nobody else. Who has no key at all, or seeks another one at
+our end, fails before that and is not even heard of here. Addresses do not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import zmq
+
+from agentd.shell.doors.admission import MOST_NAMED, Admission, Knock
+from agentd.shell.doors.keyring import KEY_BYTES, Keyring
+from agentd.shell.json_log import Log
+
+
+class KeyKnock(Knock):
+    """One request about a connection with a key."""
+
+    __slots__ = ("key",)
+    mechanisms = (b"CURVE",)
+    needs_address = False
+
+    def __init__(self, parts: Sequence[bytes]) -> None:
+        super().__init__(parts)
+        self.key = parts[-1]
+        if len(parts) != 9 or len(self.key) != KEY_BYTES:
+            raise ValueError("not for us")
+
+
+class KeyAdmission(Admission):
+    """The thread that answers, by the roster in force; `refused` counts keys that were not let in."""
+
+    knock = KeyKnock
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        keyring: Keyring,
+        log: Log,
+        *,
+        only: Collection[int] | None = None,
+    ) -> None:
+        """`only`: of these agents, whoever else is in the roster."""
+        self._keyring = keyring
+        self._only = only
+        self._named_keys: set[bytes] = set()
+        super().__init__(context, None, log)
+
+    def _judge(self, knock: Knock) -> None:
+        assert isinstance(knock, KeyKnock)  # noqa: S101
+        name = self._keyring.admits(knock.key)
+        agent = None if name is None else self._keyring.agent_of(name)
+        if name is not None and agent is not None and (self._only is None or agent in self._only):
+            self._say(knock, b"200", b"", name.encode("ascii"))
+            return
+        self.refused += 1
+        self._say(knock, b"400", b"not admitted")
+        self._tell(knock, agent)
+
+    def _tell(self, knock: KeyKnock, agent: int | None) -> None:
+        """Name a key once; they cost nothing to make, so only so many."""
+        if knock.key in self._named_keys or len(self._named_keys) > MOST_NAMED:
+            return
+        self._named_keys.add(knock.key)
+        if len(self._named_keys) > MOST_NAMED:
+            self._log.warning("connections refused with many keys, the rest are only counted")
+            return
+        whose = "of no agent in the roster" if agent is None else f"of agent {agent}, who is no neighbour"
+        self._log.warning("connection refused", key=f"{knock.key.hex():.16}", whose=whose, address=str(knock.address))
