@@ -52,7 +52,7 @@ class Knock:
     mechanisms: tuple[bytes, ...] = (b"NULL",)
     """Of the connections that it may be about; `key_admission` judges those with keys."""
     needs_address = True
-    """Connections of ipc have none."""
+    """What connections of ipc have instead of one is no number."""
 
     def __init__(self, parts: Sequence[bytes]) -> None:
         """ValueError where it is no request of ours."""
@@ -60,7 +60,7 @@ class Knock:
         if (empty, version, domain) != (b"", _VERSION, ZAP_DOMAIN) or mechanism not in self.mechanisms:
             raise ValueError("not for us")
         self.reply_to = (parts[0], b"", version, sequence)
-        self.address = plain_number(address.decode("ascii")) if address or self.needs_address else None
+        self.address = plain_number(address.decode("ascii")) if self.needs_address else None
         self.since_s = time.monotonic()
 
 

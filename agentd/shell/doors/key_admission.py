@@ -18,13 +18,13 @@ from agentd.shell.json_log import Log
 class KeyKnock(Knock):
     """One request about a connection with a key."""
 
-    __slots__ = ("key",)
+    __slots__ = ("key", "where")
     mechanisms = (b"CURVE",)
     needs_address = False
 
     def __init__(self, parts: Sequence[bytes]) -> None:
         super().__init__(parts)
-        self.key = parts[-1]
+        self.key, self.where = parts[-1], parts[5].decode("ascii", errors="replace")
         if len(parts) != 9 or len(self.key) != KEY_BYTES:
             raise ValueError("not for us")
 
@@ -68,4 +68,4 @@ class KeyAdmission(Admission):
             self._log.warning("connections refused with many keys, the rest are only counted")
             return
         whose = "of no agent in the roster" if agent is None else f"of agent {agent}, who is no neighbour"
-        self._log.warning("connection refused", key=f"{knock.key.hex():.16}", whose=whose, address=str(knock.address))
+        self._log.warning("connection refused", key=f"{knock.key.hex():.16}", whose=whose, address=knock.where)
