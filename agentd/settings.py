@@ -327,7 +327,8 @@ class AgentSettings(RunKnobs, Pace, Spending, Watching, Keying):
         reads="networks",
         metavar="CIDR,…",
         check=admit_fault,
-        help="Who may connect over TCP beside the addresses of --peers, as in 10.0.0.0/8; may be repeated.",
+        help="Who may connect over TCP beside the addresses of --peers, as in 10.0.0.0/8; may be repeated. With "
+        "--keys: only from there.",
     )
     """For neighbours behind address translation, whose connections come from elsewhere than --peers says."""
     insecure: bool = knob(False, help="Listen beyond this machine although links are not encrypted.")
@@ -432,8 +433,6 @@ def _agent_faults(s: AgentSettings) -> Iterator[str]:
     yield from _state_faults(s)
     yield from watching_faults(s)
     yield from keying_faults(s)
-    if s.has_keys and s.admit:
-        yield "--admit is about addresses, and with --keys the key alone decides; leave one of them out"
 
 
 def _address_faults(s: AgentSettings) -> Iterator[str]:

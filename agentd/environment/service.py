@@ -39,7 +39,7 @@ from agentd.real_arms.kinds import fault_of, workers
 from agentd.runs.arms import Arms
 from agentd.runs.seats import read_seats
 from agentd.shell.agreement import require_pinned
-from agentd.shell.doors.admission import Admission, admission_of_environment
+from agentd.shell.doors.admission import LOOPBACK, Admission, admission_of_environment
 from agentd.shell.doors.keyring import Keyring
 from agentd.shell.health import BEAT_EVERY_S, Health
 from agentd.shell.json_log import Log, open_log
@@ -112,10 +112,8 @@ class EnvironmentSettings:
             faults.append(fault)
         faults += [*faults_of(self.watching), *watching_faults(self.watching)]
         faults += [*faults_of(self.keying), *keying_faults(self.keying)]
-        if self.keying.has_keys and (self.admit or self.seats is not None):
-            faults.append(
-                "with --keys the key alone decides who is let in and who has a seat; leave out --admit and --seats"
-            )
+        if self.keying.has_keys and self.seats is not None:
+            faults.append("with --keys a seat goes with the key of its agent; leave --seats out")
         if self.real is not None and (wrong := fault_of(self.real)):
             faults.append(f"{self.real!r} {wrong}")
         if self.real is not None and (self.watching.http is not None or self.watching.mqtt is not None):
@@ -190,7 +188,7 @@ def _admission(
         return admission_of_environment(context, settings.listen, settings.admit, log)
     from agentd.shell.doors.key_admission import KeyAdmission
 
-    return KeyAdmission(context, keyring, log)
+    return KeyAdmission(context, keyring, log, within=(*settings.admit, *LOOPBACK) if settings.admit else ())
 
 
 def open_bandit(settings: EnvironmentSettings, store: Store | None, log: Log) -> SharedBandit:

@@ -37,12 +37,16 @@ class RosterFile:
         self._note = Path(f"{beside}{SUFFIX}")
         self._wall_s = wall_s
 
-    def accept(self) -> Roster:
-        """The roster in the file, if it is to be taken up; RosterRefused, in one line, if it is not."""
+    def accept(self, judge: Callable[[Roster], None] = lambda _: None) -> Roster:
+        """The roster in the file, if it is to be taken up; RosterRefused, in one line, if it is not.
+
+        `judge` has the last word, by an exception, before it is remembered as taken up.
+        """
         roster = verified(self._path, self._pinned, self._wall_s())
         known = self._remembered()
         if known is not None:
             self._require_no_older(roster, *known)
+        judge(roster)
         if known is None or roster.version > known[0]:
             self._remember(roster)
         return roster

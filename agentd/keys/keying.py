@@ -26,7 +26,10 @@ class Keying:
     )
     roster: str | None = knob(None, metavar="FILE", help="Who is who, signed by the operator; see agentd roster make.")
     operator_fingerprint: str | None = knob(
-        None, metavar="HEX", check=_fingerprint_fault, help="Of the operator's key, which must have signed the roster."
+        None,
+        metavar="FINGERPRINT",
+        check=_fingerprint_fault,
+        help="Of the operator's key, which must have signed the roster.",
     )
 
     @property

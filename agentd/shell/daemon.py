@@ -238,7 +238,7 @@ def _admission(
         return admission_of_agent(context, settings.listen, settings.peers.values(), settings.admit, log)
     from agentd.shell.doors.key_admission import KeyAdmission
 
-    return KeyAdmission(context, keyring, log, only=settings.peers.keys())
+    return KeyAdmission(context, keyring, log, only=settings.peers.keys(), within=settings.admit)
 
 
 class OpeningTransport(Transport, Protocol):

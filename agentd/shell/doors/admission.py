@@ -40,7 +40,7 @@ _VERSION = b"1.0"
 _SLICE_MS = 50
 """How often a thread that somebody waits for looks whether names were found."""
 
-_LOOPBACK = networks(("127.0.0.0/8", "::1"))
+LOOPBACK = ("127.0.0.0/8", "::1")
 
 Number = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -224,4 +224,4 @@ def admission_of_environment(
     """Over TCP: what the operator names, and whoever is on this machine; None: whoever can connect."""
     if not admit or not listen.startswith("tcp://"):
         return None
-    return Admission(context, GuestList([listen], (*networks(admit), *_LOOPBACK)), log)
+    return Admission(context, GuestList([listen], networks((*admit, *LOOPBACK))), log)

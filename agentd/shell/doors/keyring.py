@@ -56,8 +56,7 @@ class Keyring:
         """A public key that nobody has: who is not in the roster is connected to in vain."""
         self.on_change: list[Callable[[], None]] = []
         """Called when a newer roster is in force."""
-        self._use(file.accept())
-        self._require_own()
+        self._use(file.accept(self._require_own))
 
     @classmethod
     def open(cls, keying: Keying, log: Log, *, own: int | None) -> Keyring | None:
@@ -81,10 +80,7 @@ class Keyring:
         """Read the roster anew; one that is refused changes nothing. Whether we are in the one in force."""
         before = self._roster
         try:
-            newer = self._file.accept()
-            if newer.terms != before.terms:
-                raise RosterRefused("the newer roster is refused: it pins other terms; begin another run with it")
-            _require_known_rules(newer)
+            newer = self._file.accept(self._require_same_run)
         except ConfigurationError as fault:
             self._log.warning("roster refused", why=str(fault), in_force=before.version)
             return self._is_in(before)
@@ -129,11 +125,16 @@ class Keyring:
         self._names = names
         self._roster = roster
 
-    def _require_own(self) -> None:
-        _require_known_rules(self._roster)
-        if not self._is_in(self._roster):
+    def _require_same_run(self, newer: Roster) -> None:
+        _require_known_rules(newer)
+        if newer.terms != self._roster.terms:
+            raise RosterRefused("the newer roster is refused: it pins other terms; begin another run with it")
+
+    def _require_own(self, roster: Roster) -> None:
+        _require_known_rules(roster)
+        if not self._is_in(roster):
             raise ConfigurationError(
-                f"the roster of version {self._roster.version} does not have the keys of {self._keys.name}; ask the "
+                f"the roster of version {roster.version} does not have the keys of {self._keys.name}; ask the "
                 "operator for one that does, or use the keys that it has"
             )
 
