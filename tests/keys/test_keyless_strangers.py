@@ -35,13 +35,13 @@ NULL = b"\\xff" + bytes(8) + b"\\x7f\\x03\\x00" + b"NULL".ljust(20, b"\\0") + by
 CURVE = b"\\xff" + bytes(8) + b"\\x7f\\x03\\x00" + b"CURVE".ljust(20, b"\\0") + bytes(32)
 ready = b"\\x05READY\\x0bSocket-Type" + len(kind).to_bytes(4, "big") + kind.encode()
 sent = tries = 0
-while sent < megabytes << 20 and tries < 20_000:
+while sent < megabytes << 20 and tries < 500 * megabytes:
     tries += 1
     try:
         made = socket.create_connection((host, port), timeout=10)
         made.sendall((CURVE if greeting == "CURVE" else NULL) + bytes([4, len(ready)]) + ready)
         received = b""
-        while len(received) < 66 and (data := made.recv(4096)):
+        while len(received) < (64 if greeting == "CURVE" else 66) and (data := made.recv(4096)):
             received += data
         number = 0
         while sent < megabytes << 20:
