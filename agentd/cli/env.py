@@ -346,6 +346,7 @@ def _say_ready(settings: EnvironmentSettings, as_json: bool, address: str) -> No
     click.echo(
         f"agents join with: agentd --id 0 --peers 1=tcp://127.0.0.1:7002 --listen tcp://127.0.0.1:7001 "
         f"--environment {_as_seen_by_agents(address)}"
+        f"{' --keys FILE --roster FILE --operator-fingerprint HEX' if settings.keying.has_keys else ''}"
     )
     if left_open := terms.left_open():
         click.echo(f"open run: agents cannot refuse {', '.join(left_open)}; agentd terms make agrees on them")

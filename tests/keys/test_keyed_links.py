@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -111,6 +114,57 @@ def test_neighbours_with_keys_play_rounds(start: Start) -> None:
     asyncio.run(play())
     assert [dict(each.link.dropped) for each in agents] == [{}, {}, {}]
     assert [each.link.down for each in agents] == [[], [], []]
+
+
+class Tap:
+    """Passes connections on over TCP, and keeps every byte that goes either way."""
+
+    def __init__(self, target: str) -> None:
+        self.passed = bytearray()
+        self._target = target.removeprefix("tcp://").split(":")
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"tcp://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._ends: list[socket.socket] = [self._listener]
+        self._threads = [threading.Thread(target=self._take, daemon=True)]
+        self._threads[0].start()
+
+    def _take(self) -> None:
+        near, _ = self._listener.accept()
+        far = socket.create_connection((self._target[0], int(self._target[1])))
+        self._ends += [near, far]
+        for source, sink in ((near, far), (far, near)):
+            self._threads.append(threading.Thread(target=self._pass_on, args=(source, sink), daemon=True))
+            self._threads[-1].start()
+
+    def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65_536):
+                self.passed += data
+                sink.sendall(data)
+        with suppress(OSError):
+            sink.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        for end in self._ends:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        for end in self._ends:
+            end.close()
+
+
+@pytest.mark.parametrize("places", ["tcp"], indirect=True)
+def test_who_listens_on_the_way_reads_nothing(start: Start, others: Context, world: World) -> None:
+    agent = start(3)
+    tap = Tap(agent.address)
+    with subscriber(others, tap.address, world.agents[5], world.agents[3].curve_public) as neighbour:
+        assert until(lambda: hears(agent, neighbour))
+        assert neighbour.recv().startswith(FRAME_TOPIC)
+    tap.close()
+    assert len(tap.passed) > 300
+    in_clear = (FRAME_TOPIC, b"sync/", RUN, world.agents[5].curve_public)
+    assert not [word for word in in_clear if word in tap.passed]
 
 
 def test_a_stranger_without_a_key_hears_nothing(start: Start, others: Context) -> None:
