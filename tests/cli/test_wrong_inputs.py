@@ -190,7 +190,7 @@ roster make missing.pub --operator missing.key --out r.json
 roster show missing.json
 roster show garbage
 roster verify missing.json --operator-fingerprint 00
-AGENT --keys missing --roster missing --operator-fingerprint 0000000000000000000000000000000000000000000000000000000000000000
+AGENT --keys missing --roster missing --operator-fingerprint FINGERPRINT
 AGENT --terms missing.json
 AGENT --terms garbage
 AGENT --seat directory --ready-timeout 1s
@@ -265,7 +265,9 @@ health garbage
 def cases() -> list[tuple[int, str]]:
     table = {2: WRONG_WORDS, 78: WRONG_PLACES, 69: NOBODY_THERE, 1: UNWELL}
     return [
-        (code, line.replace("AGENT", AGENT)) for code, lines in table.items() for line in lines.strip().splitlines()
+        (code, line.replace("AGENT", AGENT).replace("FINGERPRINT", 64 * "0"))
+        for code, lines in table.items()
+        for line in lines.strip().splitlines()
     ]
 
 
