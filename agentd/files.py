@@ -60,6 +60,14 @@ def replace_text(path: Path, text: str, *, mode: int = FILE) -> None:
         file.write(content)
 
 
+def make_new(path: Path, text: str) -> None:
+    """Put a text into a file that is not there yet, and wait for the disk; FileExistsError where it is."""
+    with os.fdopen(os.open(path, _MAKING, FILE), "wb") as file:
+        file.write(text.encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def open_own(path: Path | str, how: int) -> int:
     """Open a file of ours for writing, a new one where there is none: no link, no pipe, nobody else's.
 

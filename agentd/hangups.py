@@ -1,4 +1,4 @@
-"""SIGHUP: for who logs to a terminal it means that nobody is there any more; to a daemon it means nothing."""
+"""SIGHUP: for who logs to a terminal it means that nobody is there any more; to a daemon with keys, a newer roster."""
 
 from __future__ import annotations
 
@@ -12,11 +12,20 @@ UNCHANGED = "SIGHUP changes nothing: settings are read at the start; restart to 
 
 
 def outlive_hangups(
-    loop: asyncio.AbstractEventLoop, say: Callable[[str], object], end: Callable[[], object], log_file: str | None
+    loop: asyncio.AbstractEventLoop,
+    say: Callable[[str], object],
+    end: Callable[[], object],
+    log_file: str | None,
+    renew: Callable[[], object] | None = None,
 ) -> None:
-    """End in order when the terminal that we log to is gone; elsewhere say that nothing is read anew, and go on."""
+    """End in order when the terminal that we log to is gone; elsewhere read anew what can be, or say that nothing is.
+
+    `renew` reads it; None: there is nothing of that kind.
+    """
     if log_file is None and _is_terminal():
         loop.add_signal_handler(signal.SIGHUP, _leave_terminal, end)
+    elif renew is not None:
+        loop.add_signal_handler(signal.SIGHUP, renew)
     else:
         loop.add_signal_handler(signal.SIGHUP, say, UNCHANGED)
 

@@ -33,6 +33,7 @@ from agentd.core.privacy.sealing import share_of
 from agentd.core.rewards import DISTRIBUTIONS
 from agentd.core.upwards import shown
 from agentd.errors import SettingsError
+from agentd.keys.keying import Keying, keying_faults
 from agentd.real_arms.kinds import fault_of, is_real
 from agentd.watching import Watching, watching_faults
 
@@ -291,7 +292,7 @@ def _head_count_faults(s: TestbedSettings) -> Iterator[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentSettings(RunKnobs, Pace, Spending, Watching):
+class AgentSettings(RunKnobs, Pace, Spending, Watching, Keying):
     """One agent: who it is, whom it hears, where it pulls, what it runs."""
 
     id: int = knob(**within(0, MAX_AGENT_ID), help="This agent's number, unique in its run.")
@@ -339,7 +340,8 @@ class AgentSettings(RunKnobs, Pace, Spending, Watching):
         reads="networks",
         metavar="CIDR,…",
         check=admit_fault,
-        help="Who may connect over TCP beside the addresses of --peers, as in 10.0.0.0/8; may be repeated.",
+        help="Who may connect over TCP beside the addresses of --peers, as in 10.0.0.0/8; may be repeated. With "
+        "--keys: only from there.",
     )
     """For neighbours behind address translation, whose connections come from elsewhere than --peers says."""
     insecure: bool = knob(False, help="Listen beyond this machine although links are not encrypted.")
@@ -443,6 +445,7 @@ def _agent_faults(s: AgentSettings) -> Iterator[str]:
     yield from person_faults(s, (s.algorithm,))
     yield from _state_faults(s)
     yield from watching_faults(s)
+    yield from keying_faults(s)
 
 
 def _address_faults(s: AgentSettings) -> Iterator[str]:
@@ -456,10 +459,10 @@ def _address_faults(s: AgentSettings) -> Iterator[str]:
             yield f"{flag}: {address!r} {fault}"
     if len(set(s.peers.values())) < len(s.peers):
         yield "--peers gives the same address to two neighbours"
-    if not s.insecure and not address_fault(s.listen, listening=True) and not is_loopback(s.listen):
+    if not s.insecure and not s.has_keys and not address_fault(s.listen, listening=True) and not is_loopback(s.listen):
         yield (
-            f"--listen {s.listen} is reachable from other machines and links are not encrypted yet; "
-            "add --insecure if that is what you want"
+            f"--listen {s.listen} is reachable from other machines and links are not encrypted; give --keys and "
+            "--roster, or add --insecure if that is what you want"
         )
 
 

@@ -26,6 +26,9 @@ class Process:
     def terminate(self) -> None:
         self._popen.send_signal(signal.SIGTERM)
 
+    def signal(self, number: signal.Signals) -> None:
+        self._popen.send_signal(number)
+
     def kill(self) -> None:
         """End it as a crash would."""
         self._popen.kill()

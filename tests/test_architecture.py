@@ -33,10 +33,14 @@ RULES = {
     "agentd.plugins": ("agentd.core.policy", "agentd.errors"),
     "agentd.quantities": (),
     "agentd.settings": (
-        *("agentd.addresses", "agentd.core.*", "agentd.errors", "agentd.real_arms.kinds", "agentd.watching"),
+        *("agentd.addresses", "agentd.core.*", "agentd.errors", "agentd.keys.keying", "agentd.real_arms.kinds"),
+        "agentd.watching",
     ),
     "agentd.watching": ("agentd.addresses", "agentd.core.policy"),
     "agentd.terms_file": ("agentd.core", "agentd.wire", "agentd.errors", "agentd.files", "agentd.untrusted"),
+    "agentd.keys": (
+        *("agentd.addresses", "agentd.core", "agentd.core.policy", "agentd.errors", "agentd.files", "agentd.untrusted"),
+    ),
     "agentd.core": (
         *("agentd.core.attacks", "agentd.core.bodies", "agentd.core.policy", "agentd.core.privacy"),
         "agentd.core.trust",
@@ -57,7 +61,7 @@ RULES = {
     "agentd.shell": (
         *("agentd.core.*", "agentd.wire", "agentd.shell.alone", "agentd.shell.doors", "agentd.shell.state"),
         *("agentd.errors", "agentd.files", "agentd.settings", "agentd.terms_file", "agentd.untrusted"),
-        *("agentd.shell.watch", "agentd.hangups"),
+        *("agentd.shell.watch", "agentd.hangups", "agentd.keys"),
     ),
     "agentd.shell.alone": (
         *("agentd.core.*", "agentd.wire", "agentd.shell", "agentd.shell.state", "agentd.real_arms"),
@@ -65,6 +69,7 @@ RULES = {
     ),
     "agentd.shell.doors": (
         *("agentd.addresses", "agentd.errors", "agentd.listeners", "agentd.shell.json_log", "agentd.shell.resolve"),
+        *("agentd.keys", "agentd.wire.topics"),
     ),
     "agentd.shell.state": (
         *("agentd.core.*", "agentd.wire", "agentd.shell.json_log"),
@@ -82,10 +87,16 @@ RULES = {
     ),
     "agentd.environment": (
         *("agentd.core", "agentd.core.trust", "agentd.wire", "agentd.runs"),
-        *("agentd.shell.doors", "agentd.shell.health", "agentd.shell.json_log", "agentd.shell.watch"),
+        *(
+            "agentd.shell.agreement",
+            "agentd.shell.doors",
+            "agentd.shell.health",
+            "agentd.shell.json_log",
+            "agentd.shell.watch",
+        ),
         "agentd.hangups",
         *("agentd.addresses", "agentd.errors", "agentd.files", "agentd.terms_file", "agentd.untrusted"),
-        *("agentd.core.policy", "agentd.real_arms", "agentd.watching"),
+        *("agentd.core.policy", "agentd.keys", "agentd.real_arms", "agentd.watching"),
     ),
     "agentd.simulation": ("agentd.core.*", "agentd.wire", "agentd.runs", "agentd.errors"),
     "agentd.experiment": (
@@ -141,6 +152,7 @@ RULES = {
     "agentd.cli": ("agentd.*", "deploy.*", "topology"),
     "agentd.cli.configuration": ("agentd.*",),
     "agentd.cli.in_memory": ("agentd.*", "topology"),
+    "agentd.cli.keys": ("agentd.*",),
     "agentd.cli.testbed": ("agentd.*", "deploy.*"),
     "agentd.cli.watching": ("agentd.*", "deploy.*", "topology"),
     "deploy": (),
@@ -172,6 +184,7 @@ RULES = {
         *("deploy.plan", "deploy.testbed", "agentd.core.*", "agentd.wire", "agentd.shell.*", "agentd.environment"),
         *("agentd.runs", "agentd.errors", "agentd.fork_server", "agentd.listeners", "agentd.plugins"),
         *("agentd.files", "agentd.quantities", "agentd.settings", "agentd.terms_file", "agentd.untrusted"),
+        "agentd.keys",
     ),
     "deploy.containers": (
         *("deploy.plan", "deploy.testbed", "deploy.local", "agentd.runs", "agentd.environment"),

@@ -28,7 +28,7 @@ print(json.dumps({
 """
 TOO_HEAVY = {
     *("deploy", "joblib", "matplotlib", "networkx", "opendp", "pandas", "pydantic", "rich", "scipy", "topology"),
-    *("multiprocessing", "pygments", "pytest", "prometheus_client", "paho", "http"),
+    *("multiprocessing", "pygments", "pytest", "prometheus_client", "paho", "http", "nacl"),
 }
 NOT_AN_AGENTS = tuple(
     f"agentd.{name}"

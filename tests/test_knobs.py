@@ -60,6 +60,7 @@ OTHERS: dict[str, Any] = {
     "http": "127.0.0.1:9100",
     "http_names": ("gate-1", "gate-1.example"),
     "mqtt": "mqtt://broker",
+    "operator_fingerprint": "ab" * 32,
 }
 """Values where the type, the range and the choices of a field do not suggest one."""
 
@@ -259,6 +260,9 @@ COMPANIONS = {
     "http_names": {"--http": "127.0.0.1:9100"},
     "http_insecure": {"--http": "127.0.0.1:9100"},
     "mqtt_credentials": {"--mqtt": "mqtt://broker"},
+    "keys": (KEYED := {"--keys": "/k", "--roster": "/r", "--operator-fingerprint": "cd" * 32}),
+    "roster": KEYED,
+    "operator_fingerprint": KEYED,
 }
 
 

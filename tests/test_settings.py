@@ -182,8 +182,8 @@ AGENT_FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"admit": ("10.1.2.3/8",)}, "--admit: '10.1.2.3/8' is an address within a network; write 10.0.0.0/8 for all of "
                                  "it"),
     ({"environment": "hub"}, f"--environment: 'hub' {NO_ADDRESS}"),
-    ({"listen": "tcp://*:7003"}, "--listen tcp://*:7003 is reachable from other machines and links are not encrypted "
-                                 "yet; add --insecure if that is what you want"),
+    ({"listen": "tcp://*:7003"}, "--listen tcp://*:7003 is reachable from other machines and links are not encrypted; "
+                                 "give --keys and --roster, or add --insecure if that is what you want"),
     ({"clock": "sundial"}, "--clock must be one of lockstep, free, got 'sundial'"),
     ({"interval_s": 0.0}, "--interval must be a positive number of seconds, got 0.0"),
     ({"round_timeout_s": NAN}, "--round-timeout must be a positive number of seconds, got nan"),

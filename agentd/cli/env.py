@@ -33,6 +33,7 @@ from agentd.environment.service import EnvironmentSettings, run_environment
 from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import read_terms
 from agentd.errors import ConfigurationError, SettingsError
+from agentd.keys.keying import Keying
 from agentd.quantities import as_bytes, counted
 from agentd.runs import blamed
 from agentd.runs.arms import Arms
@@ -106,6 +107,7 @@ _ARM_FLAGS = ("arms", "random_arms", "arm_range", "reward", "bounds")
     "--health-file", metavar="FILE", help="Say there how it goes, for agentd health; best in /dev/shm or /run."
 )
 @in_order([option(one) for one in fields(Watching)])
+@in_order([option(one) for one in fields(Keying)])
 @click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Print two JSON lines: ready, and summary.")
 @config_option
 @click.pass_context
@@ -123,7 +125,7 @@ def env(ctx: click.Context, /, as_json: bool, insecure: bool, **flags: Any) -> N
         return
     real = real_arms(ctx, flags.pop("command"), flags.pop("endpoint"), flags.pop("function"), flags)
     settings = environment_settings(**flags, real=real)
-    _warn_beyond_loopback(settings.listen, settings.admit, insecure)
+    _warn_beyond_loopback(settings.listen, settings.admit, insecure, settings.keying.has_keys)
     run_environment(
         settings,
         on_ready=partial(_say_ready, settings, as_json),
@@ -174,6 +176,7 @@ def environment_settings(
 ) -> EnvironmentSettings:
     """Settings from flags; what no flag says is taken from the run directory, if it holds a run already."""
     watching = Watching(**{one.name: flags.pop(one.name) for one in fields(Watching) if one.name in flags})
+    keying = Keying(**{one.name: flags.pop(one.name) for one in fields(Keying) if one.name in flags})
     stored = read_terms(Path(run_dir)) if run_dir is not None else None
     given = _given(terms) if terms is not None else None
     if seed is None:
@@ -195,6 +198,7 @@ def environment_settings(
         run_dir=run_dir,
         log_file=log_file,
         watching=watching,
+        keying=keying,
         **flags,
     )
 
@@ -307,15 +311,15 @@ def _arms(
         raise SettingsError(str(fault)) from None
 
 
-def _warn_beyond_loopback(listen: str, admit: Sequence[str], insecure: bool) -> None:
+def _warn_beyond_loopback(listen: str, admit: Sequence[str], insecure: bool, has_keys: bool) -> None:
     if fault := address_fault(listen, listening=True, any_port=True):
         raise SettingsError(f"--listen: {listen!r} {fault}")
-    if is_loopback(listen):
+    if is_loopback(listen) or has_keys:
         return
     if not insecure:
         raise SettingsError(
-            f"--listen {listen} is reachable from other machines and links are not encrypted yet; "
-            "add --insecure if that is what you want"
+            f"--listen {listen} is reachable from other machines and links are not encrypted; give --keys and "
+            "--roster, or add --insecure if that is what you want"
         )
     guests = f"to {', '.join(admit)}" if admit else "to the network: anybody may connect (see --admit)"
     click.echo(
@@ -342,6 +346,7 @@ def _say_ready(settings: EnvironmentSettings, as_json: bool, address: str) -> No
     click.echo(
         f"agents join with: agentd --id 0 --peers 1=tcp://127.0.0.1:7002 --listen tcp://127.0.0.1:7001 "
         f"--environment {_as_seen_by_agents(address)}"
+        f"{' --keys FILE --roster FILE --operator-fingerprint HEX' if settings.keying.has_keys else ''}"
     )
     if left_open := terms.left_open():
         click.echo(f"open run: agents cannot refuse {', '.join(left_open)}; agentd terms make agrees on them")

@@ -97,6 +97,11 @@ def _operator(directory: Path) -> tuple[str, bytes]:
     """Where the service is, and its operator's secret."""
     try:
         said = read_json_in(directory, OPERATOR)
+        if said.get("keyed"):
+            raise ConfigurationError(
+                f"the environment that uses {directory} has keys: a seat there goes with the key of its agent and "
+                "has no token to lose; give the agent another key with a newer roster (agentd roster make)"
+            )
         return _from_here(str(said["address"])), bytes.fromhex(said["secret"])
     except (OSError, ValueError, KeyError, TypeError) as fault:
         why = fault.strerror if isinstance(fault, OSError) else fault

@@ -6,11 +6,13 @@ write, then send all replies. So a pull whose reply left is on disk, whatever ha
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from agentd.core.message import TOKEN_BYTES
 from agentd.environment.hello_limit import HelloLimit
 from agentd.environment.live_status import Speed, Tallies, observed, status_of
 from agentd.environment.log_throttle import LogThrottle
@@ -74,6 +76,14 @@ class Carrier(Protocol):
         ...
 
 
+class KeyedCarrier(Carrier, Protocol):
+    """One that knows by its key who speaks."""
+
+    def speaker(self, connection: bytes) -> int | None:
+        """The agent whose key a connection has, of which a message was waiting just now."""
+        ...
+
+
 class RequestServer:
     """Carries requests to the bandit and its replies back."""
 
@@ -84,8 +94,15 @@ class RequestServer:
         store: Store | None,
         log: Log,
         now_s: Callable[[], float] | None = None,
+        *,
+        keyed: KeyedCarrier | None = None,
     ) -> None:
+        """`keyed`: the router once more, where it knows who speaks."""
         self.bandit = bandit
+        self._keyed = keyed
+        bandit.seating.keyed = keyed is not None
+        self._unknown_token = secrets.token_bytes(TOKEN_BYTES)
+        """Holds the seats of agents with keys, in case that somebody serves the run without keys: nobody has it."""
         self._now_s = now_s or time.monotonic
         self.tallies = Tallies()
         self._router = router
@@ -128,12 +145,14 @@ class RequestServer:
 
     def answer_waiting(self) -> int:
         """Answer all that has arrived; returns how many requests that were."""
-        messages = [*self._under_way.values(), *self._router.waiting()]
+        again, came = list(self._under_way.values()), self._router.waiting()
         self._under_way = {}
+        messages = [*again, *came]
         if not messages:
             return 0
         now_s = self._now_s()
-        decided = [(parts[0], self._reply(parts, now_s)) for parts in messages]
+        decided = [(parts[0], self._reply(parts, now_s)) for parts in again]
+        decided += [(parts[0], self._reply(parts, now_s, fresh=True)) for parts in came]
         replies = [(connection, encode_environment(reply)) for connection, reply in decided if reply is not None]
         self._save()
         for connection, data in replies:
@@ -160,8 +179,11 @@ class RequestServer:
         self._log.info("ended", pulls=self.bandit.pulls, group_regret=status.group_regret, wall_s=round(wall_s, 3))
         return RunEnding(self.bandit, status, wall_s)
 
-    def _reply(self, parts: list[bytes], now_s: float) -> Reply | None:
-        """The reply to one request; None: it is not answered, because its agent asks the same all the time."""
+    def _reply(self, parts: list[bytes], now_s: float, *, fresh: bool = False) -> Reply | None:
+        """The reply to one request; None: it is not answered, because its agent asks the same all the time.
+
+        Who speaks was looked at when it was fresh.
+        """
         try:
             request = _read(parts)
         except PeerError as fault:
@@ -169,6 +191,12 @@ class RequestServer:
             code = Refusal.VERSION if fault.reason == Reason.VERSION else Refusal.MALFORMED
             self._complain(f"malformed {fault.reason}", now_s)
             return Refused(code, f"not a request of protocol version {VERSION}: {fault}")
+        if fresh and self._keyed is not None and (other := self._not_its_own(request, parts[0])) is not None:
+            self.tallies.refused["wrong_key"] += 1
+            self._complain("wrong_key", now_s, text=other.text)
+            return other
+        if self._keyed is not None and type(request) is Hello:
+            request = replace(request, token=self._unknown_token)
         if type(request) is Hello and self._is_said_too_often(request, now_s):
             return None
         reply = self.bandit.answer(request, now_s)
@@ -186,6 +214,13 @@ class RequestServer:
         elif type(request) is Release:
             self._log.warning("seat released by the operator", agent=request.agent)
         return reply
+
+    def _not_its_own(self, request: Request, connection: bytes) -> Refused | None:
+        """The refusal of a request in the name of another agent than the one whose key it came with."""
+        assert self._keyed is not None  # noqa: S101
+        if not isinstance(request, (Hello, Pull, Report)) or request.agent == self._keyed.speaker(connection):
+            return None
+        return Refused(Refusal.WRONG_TOKEN, f"this key is not that of agent {request.agent}")
 
     def _is_said_too_often(self, hello: Hello, now_s: float) -> bool:
         if not self.bandit.seating.holds(hello.agent, hello.token) or self._hellos.allows(hello.agent, now_s):

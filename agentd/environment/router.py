@@ -15,6 +15,7 @@ import zmq
 
 from agentd.shell.doors.admission import Admission
 from agentd.shell.doors.door import Door
+from agentd.shell.doors.keyring import Keyring, descriptor_of, hang_up, name_of
 from agentd.wire.environment_messages import MAX_ENVIRONMENT_BYTES
 
 BATCH_LIMIT = 512
@@ -45,21 +46,37 @@ class Router:
     """A bound ROUTER socket; every operation returns at once."""
 
     def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], listen: str, admission: Admission | None = None
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        listen: str,
+        admission: Admission | None = None,
+        keyring: Keyring | None = None,
     ) -> None:
         self.socket = context.socket(zmq.ROUTER)
         for option, value in _OPTIONS.items():
             self.socket.setsockopt(option, value)
         self._within_message = False
         """Whether the rest of a message is still to be passed over."""
-        self._door = Door(listen, admission)
+        self._keyring = keyring
+        self._said_by: dict[bytes, int] = {}
+        self._revoked = 0
+        self._door = Door(listen, admission, keyring)
         self._door.open(self.socket)
         self.address: str = self.socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
 
     @property
     def refused_connections(self) -> int:
-        """Of addresses that are not admitted."""
-        return self._door.refused
+        """Of addresses or keys that are not admitted, or not any more."""
+        return self._door.refused + self._revoked
+
+    @property
+    def keyed(self) -> bool:
+        """Whether whoever speaks is known by its key."""
+        return self._keyring is not None
+
+    def speaker(self, connection: bytes) -> int | None:
+        """The agent whose key a connection has, of which a message was waiting just now."""
+        return self._said_by.get(connection)
 
     async def ready(self, timeout_s: float | None) -> None:
         """Come back when a message waits or the time is over; signals and other tasks get their turn in any case."""
@@ -83,18 +100,33 @@ class Router:
         """
         messages: list[list[bytes]] = []
         receive, ask = self.socket.recv, self.socket.getsockopt
+        self._said_by.clear()
         try:
             if self._within_message:
                 self._pass_over()
             while len(messages) < BATCH_LIMIT and not self._within_message:
-                message = [receive(zmq.DONTWAIT), receive(zmq.DONTWAIT)]
+                connection = receive(zmq.DONTWAIT)
+                message = [connection, self._known_part(connection) if self.keyed else receive(zmq.DONTWAIT)]
                 messages.append(message)
                 if ask(zmq.RCVMORE):
                     message.append(b"")
                     self._pass_over()
         except zmq.Again:
             self._within_message = False
-        return messages
+        return [each for each in messages if each[0] in self._said_by] if self.keyed else messages
+
+    def _known_part(self, connection: bytes) -> bytes:
+        """What a connection said, noting whose it is; one whose key was revoked since it was let in is ended."""
+        assert self._keyring is not None  # noqa: S101
+        part = self.socket.recv(zmq.DONTWAIT, copy=False)
+        agent = self._keyring.agent_of(name_of(part))
+        if agent is not None:
+            self._said_by[connection] = agent
+            return part.bytes
+        self._revoked += 1
+        if (descriptor := descriptor_of(part)) is not None:
+            hang_up(descriptor)
+        return b""
 
     def _pass_over(self) -> None:
         """Read on in a message that nobody wants; ZeroMQ hands out nothing else before its end."""

@@ -44,6 +44,8 @@ class Seating:
     """The holders of seats and the lives of agents."""
 
     run: bytes
+    keyed: bool = False
+    """Whether whoever asks has shown by its key who it is: then a seat goes with the key, whatever its token was."""
     fresh: list[SeatEvent] = field(default_factory=list)
     """Changes not yet taken by `take_fresh`."""
     returns: int = 0
@@ -57,6 +59,8 @@ class Seating:
 
     def holds(self, agent: int, token: bytes) -> bool:
         """Whether this token holds the seat."""
+        if self.keyed:
+            return self._holders.get(agent) is not None
         known = self._tokens.get(agent)
         if known is not None:
             return compare_digest(known, token)
@@ -64,7 +68,7 @@ class Seating:
 
     def may_take(self, agent: int, token: bytes) -> bool:
         """Whether this token holds the seat, or nobody does."""
-        return self._holders.get(agent) is None or self.holds(agent, token)
+        return self.keyed or self._holders.get(agent) is None or self.holds(agent, token)
 
     def was_taken(self, agent: int) -> bool:
         """Whether anybody ever held the seat."""

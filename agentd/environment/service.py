@@ -34,10 +34,13 @@ from agentd.environment.store import Store, read_terms
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
 from agentd.files import OwnDirectory
 from agentd.hangups import outlive_hangups
+from agentd.keys.keying import Keying, keying_faults
 from agentd.real_arms.kinds import fault_of, workers
 from agentd.runs.arms import Arms
 from agentd.runs.seats import read_seats
-from agentd.shell.doors.admission import admission_of_environment
+from agentd.shell.agreement import require_pinned
+from agentd.shell.doors.admission import LOOPBACK, Admission, admission_of_environment
+from agentd.shell.doors.keyring import Keyring
 from agentd.shell.health import BEAT_EVERY_S, Health
 from agentd.shell.json_log import Log, open_log
 from agentd.shell.watch.watcher import Watcher
@@ -96,6 +99,8 @@ class EnvironmentSettings:
     """Where to say every second how it goes, for `agentd health`; None: nowhere."""
     watching: Watching = field(default_factory=Watching)
     """Who else may see that."""
+    keying: Keying = field(default_factory=Keying)
+    """Keys of its own, and who is who; none: links are not encrypted, and seats have tokens."""
 
     def __post_init__(self) -> None:
         faults = list(
@@ -106,6 +111,9 @@ class EnvironmentSettings:
         if fault := admit_fault(self.admit):
             faults.append(fault)
         faults += [*faults_of(self.watching), *watching_faults(self.watching)]
+        faults += [*faults_of(self.keying), *keying_faults(self.keying)]
+        if self.keying.has_keys and self.seats is not None:
+            faults.append("with --keys a seat goes with the key of its agent; leave --seats out")
         if self.real is not None and (wrong := fault_of(self.real)):
             faults.append(f"{self.real!r} {wrong}")
         if self.real is not None and (self.watching.http is not None or self.watching.mqtt is not None):
@@ -140,23 +148,25 @@ def run_environment(
         if settings.run_dir is not None:
             store = Store.open(Path(settings.run_dir))
             stack.callback(store.close)
+        keyring = Keyring.open(settings.keying, log, own=None)
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         stack.callback(context.term)
-        admission = admission_of_environment(context, settings.listen, settings.admit, log)
-        router = Router(context, settings.listen, admission)
+        router = Router(context, settings.listen, _admission(settings, context, keyring, log), keyring)
         stack.callback(router.close)
         bandit = open_bandit(settings, store, log)
+        if keyring is not None:
+            require_pinned(bandit.terms.agreed, keyring.roster.terms)
         if bandit.real is not None:
             stack.callback(bandit.real.close)
         if store is not None:
             bandit.operator = secrets.token_bytes(TOKEN_BYTES)
-            store.write_operator(router.address, bandit.operator)
-        server = RequestServer(bandit, router, store, log)
+            store.write_operator(router.address, bandit.operator, keyed=router.keyed)
+        server = RequestServer(bandit, router, store, log, keyed=router if router.keyed else None)
         watcher.look = server.observe
         _allow_files(bandit.terms.agents, log)
 
         def outlive(loop: asyncio.AbstractEventLoop, end: Callable[[], object]) -> None:
-            outlive_hangups(loop, log.info, end, settings.log_file)
+            outlive_hangups(loop, log.info, end, settings.log_file, None if keyring is None else keyring.renew)
 
         try:
             asyncio.run(_serve(server, settings.until_done, on_ready or _ignore, health, outlive))
@@ -168,6 +178,17 @@ def run_environment(
     if on_end is not None:
         on_end(ending)
     return 0
+
+
+def _admission(
+    settings: EnvironmentSettings, context: zmq.Context[zmq.Socket[bytes]], keyring: Keyring | None, log: Log
+) -> Admission | None:
+    """Who lets agents in: by their keys where there are any, else by their addresses."""
+    if keyring is None:
+        return admission_of_environment(context, settings.listen, settings.admit, log)
+    from agentd.shell.doors.key_admission import KeyAdmission
+
+    return KeyAdmission(context, keyring, log, within=(*settings.admit, *LOOPBACK) if settings.admit else ())
 
 
 def open_bandit(settings: EnvironmentSettings, store: Store | None, log: Log) -> SharedBandit:

@@ -98,9 +98,9 @@ class Store:
         self._journal.flush()
         self._seats.append(events)
 
-    def write_operator(self, address: str, secret: bytes) -> None:
+    def write_operator(self, address: str, secret: bytes, *, keyed: bool = False) -> None:
         """Let the operator of this service, and nobody else, find it and prove who they are."""
-        text = json.dumps({"address": address, "secret": secret.hex()})
+        text = json.dumps({"address": address, "secret": secret.hex()} | ({"keyed": True} if keyed else {}))
         replace_file(self.path / OPERATOR, text + "\n")
 
     def write_reports(self, seats: Iterable[Seat]) -> None:

@@ -37,6 +37,15 @@ def agree(settings: AgentSettings, terms: Terms, own: Terms | None, log: Log) ->
     return settings, assumed(settings, terms)
 
 
+def require_pinned(terms: Terms, pinned: str | None) -> None:
+    """Refuse terms that are not those whose digest the roster pins; None: it pins none."""
+    if pinned is not None and digest(terms) != pinned:
+        raise ConfigurationError(
+            f"the terms of run {terms.run.hex()} are not those that the operator signed in the roster "
+            f"({digest(terms):.16}…, not {pinned:.16}…); take part in the run that the roster is for"
+        )
+
+
 def file_terms(settings: AgentSettings) -> Terms | None:
     """The terms that the operator has given, if any."""
     if settings.terms is None:

@@ -42,9 +42,10 @@ from agentd.core.upwards import whole_up
 from agentd.errors import AgentdError, BudgetExhausted, LedgerInDoubt, SettingsError
 from agentd.hangups import outlive_hangups
 from agentd.settings import AgentSettings
-from agentd.shell.agreement import agree, assumed, file_terms, narrowed
-from agentd.shell.doors.admission import admission_of_agent
+from agentd.shell.agreement import agree, assumed, file_terms, narrowed, require_pinned
+from agentd.shell.doors.admission import Admission, admission_of_agent
 from agentd.shell.doors.door import Door
+from agentd.shell.doors.keyring import Keyring
 from agentd.shell.drive import Reporter, drive_free, drive_lockstep
 from agentd.shell.environment_client import EnvironmentClient, OldIncarnation, RunOver
 from agentd.shell.health import LONGEST_FRESH_S, PATIENCE, Health
@@ -62,6 +63,7 @@ from agentd.wire.environment_messages import (
     MAX_REASONS,
     MAX_REGARDS,
     MICRO,
+    NO_TOKEN,
     Report,
     Welcome,
 )
@@ -107,17 +109,18 @@ async def _run(settings: AgentSettings) -> int:
 
 async def _run_watched(settings: AgentSettings, log: Log, health: Health) -> int:
     stop = asyncio.Event()
-    _hear_signals(stop, log, settings.log_file)
+    keyring = Keyring.open(settings, log, own=settings.id)
+    _hear_signals(stop, log, settings.log_file, None if keyring is None else partial(_renew, keyring, stop, log))
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     context.setsockopt(zmq.MAX_SOCKETS, max(1024, 4 * len(settings.peers) + 64))
     try:
         if settings.has_own_arms:
-            await _attend_alone(settings, context, log, stop, health=health)
+            await _attend_alone(settings, context, log, stop, health=health, keyring=keyring)
         else:
-            environment = EnvironmentClient(context, settings.environment, log, stop)
+            environment = EnvironmentClient(context, settings.environment, log, stop, keyring)
             if math.isinf(settings.ready_s):  # who waits for ever at the start does so when a link is down, too
                 environment.give_up_s = math.inf
-            await _attend(settings, context, environment, log, stop, health=health)
+            await _attend(settings, context, environment, log, stop, health=health, keyring=keyring)
     except RunOver as over:  # before we took part in it
         log.info("nothing to do", why=str(over))
     finally:
@@ -133,6 +136,7 @@ async def _attend(
     stop: asyncio.Event,
     *,
     health: Health,
+    keyring: Keyring | None,
 ) -> None:
     """Join the run, take part in it, leave it."""
     own = file_terms(settings)
@@ -140,8 +144,11 @@ async def _attend(
         settings, _ = narrowed(settings, own)  # what the operator does not allow is not even asked for
     keeper = StateKeeper.open(settings, log)
     try:
-        environment.token = seat_token(settings)  # written down before anybody hears of it
-        await _attend_with_state(settings, own, context, environment, log, stop, health=health, keeper=keeper)
+        # A token is written down before anybody hears of it; where there are keys they hold the seat.
+        environment.token = seat_token(settings) if keyring is None else NO_TOKEN
+        await _attend_with_state(
+            settings, own, context, environment, log, stop, health=health, keeper=keeper, keyring=keyring
+        )
     finally:
         keeper.close()
 
@@ -153,6 +160,7 @@ async def _attend_alone(
     stop: asyncio.Event,
     *,
     health: Health,
+    keyring: Keyring | None,
 ) -> None:
     """The same with arms of the agent's own: what an environment would say comes from the terms and the clock."""
     from agentd.shell.alone.own_arms import OwnArms
@@ -164,7 +172,7 @@ async def _attend_alone(
     keeper = StateKeeper.open(settings, log)
     try:
         arms.begin(keeper.saved)
-        await _attend_with_state(settings, own, context, arms, log, stop, health=health, keeper=keeper)
+        await _attend_with_state(settings, own, context, arms, log, stop, health=health, keeper=keeper, keyring=keyring)
     finally:
         arms.close()
         keeper.close()
@@ -205,9 +213,9 @@ async def _attend_with_state(  # noqa: PLR0917
     *,
     health: Health,
     keeper: StateKeeper,
+    keyring: Keyring | None,
 ) -> None:
-    admission = admission_of_agent(context, settings.listen, settings.peers.values(), settings.admit, log)
-    door = Door(settings.listen, admission)
+    door = Door(settings.listen, _admission(settings, context, keyring, log), keyring)
     transport = ZmqTransport(context, own=settings.id, door=door, peers={})
     health.say(
         "ready", fresh_s=min(PATIENCE * settings.ready_s, LONGEST_FRESH_S)
@@ -215,8 +223,28 @@ async def _attend_with_state(  # noqa: PLR0917
     with contextlib.closing(transport):
         watch = partial(_watch_for_faults, settings, transport)
         await attend(
-            settings, transport, environment, keeper, stop=stop, log=log, health=health, own=own, watch_faults=watch
+            settings,
+            transport,
+            environment,
+            keeper,
+            stop=stop,
+            log=log,
+            health=health,
+            own=own,
+            watch_faults=watch,
+            pinned=None if keyring is None else keyring.roster.terms,
         )
+
+
+def _admission(
+    settings: AgentSettings, context: zmq.Context[zmq.Socket[bytes]], keyring: Keyring | None, log: Log
+) -> Admission | None:
+    """Who lets neighbours in: by their keys where there are any, else by their addresses."""
+    if keyring is None:
+        return admission_of_agent(context, settings.listen, settings.peers.values(), settings.admit, log)
+    from agentd.shell.doors.key_admission import KeyAdmission
+
+    return KeyAdmission(context, keyring, log, only=settings.peers.keys(), within=settings.admit)
 
 
 class OpeningTransport(Transport, Protocol):
@@ -239,11 +267,16 @@ async def attend(
     own: Terms | None = None,
     make: Callable[..., Agent] | None = None,
     watch_faults: Callable[[Link, Log], FaultWatch | None] | None = None,
+    pinned: str | None = None,
 ) -> None:
-    """Join the run, take part in it, leave it, over whatever carries bytes; `make` puts the agent together."""
+    """Join the run, take part in it, leave it, over whatever carries bytes; `make` puts the agent together.
+
+    `pinned` is the digest of the only terms to take part under; None: any that the settings allow.
+    """
     welcome = await _join(settings, environment, keeper.saved)
     heard_s = transport.now_s()
     log = log.bind(run=welcome.run.hex())
+    require_pinned(welcome.terms, pinned)
     settings, terms = agree(settings, welcome.terms, own, log)
     agent = (make or agent_of)(settings, welcome, keeper.saved, terms=terms, lives=environment.lives)
     transport.open(settings.peers, Quota.under(terms).longest_frame)
@@ -490,8 +523,17 @@ def _tell_of_trust(agent: Agent, log: Log) -> None:
         log.warning("trust lost" if lost else "trust regained", **as_figures(doubt))
 
 
-def _hear_signals(stop: asyncio.Event, log: Log, log_file: str | None) -> None:
-    """The first signal ends the run in order, the second at once."""
+def _renew(keyring: Keyring, stop: asyncio.Event, log: Log) -> None:
+    """Take a newer roster up; whom it does not name any more leaves, for nobody will listen to it."""
+    if not keyring.renew() and not stop.is_set():
+        log.warning("the roster does not have this agent's keys any more; leaving", version=keyring.roster.version)
+        stop.set()
+
+
+def _hear_signals(
+    stop: asyncio.Event, log: Log, log_file: str | None, renew: Callable[[], object] | None = None
+) -> None:
+    """The first signal ends the run in order, the second at once; SIGHUP lets `renew` read anew what can be."""
 
     def heard(number: signal.Signals) -> None:
         if stop.is_set():
@@ -502,4 +544,4 @@ def _hear_signals(stop: asyncio.Event, log: Log, log_file: str | None) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, heard, number)
-    outlive_hangups(loop, log.info, partial(heard, signal.SIGHUP), log_file)
+    outlive_hangups(loop, log.info, partial(heard, signal.SIGHUP), log_file, renew)

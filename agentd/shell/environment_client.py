@@ -13,6 +13,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import NoReturn
 
 import zmq
@@ -20,6 +21,7 @@ import zmq
 from agentd.core.message import TOKEN_BYTES
 from agentd.core.trust.lives import Lives
 from agentd.errors import AgentdError, ConfigurationError, EnvironmentUnreachable, PeerError
+from agentd.shell.doors.keyring import Keyring
 from agentd.shell.json_log import Log
 from agentd.shell.resolve import Route
 from agentd.shell.sockets import SLICE_MS, requester
@@ -62,9 +64,19 @@ class OldIncarnation(ConfigurationError):
 class EnvironmentClient:
     """Pulls arms of a remote environment."""
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str, log: Log, stop: asyncio.Event) -> None:
-        self._context = context
-        self._socket = requester(context, address)
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        address: str,
+        log: Log,
+        stop: asyncio.Event,
+        keyring: Keyring | None = None,
+    ) -> None:
+        self._anew = partial(requester, context, address)
+        if keyring is not None:
+            self._anew = partial(self._anew, secure=partial(keyring.seek, agent=None))
+            keyring.on_change.append(self._connect_anew)
+        self._socket = self._anew()
         self._route = Route(self._socket, address)
         self._begin(address, log, stop)
 
@@ -214,11 +226,15 @@ class EnvironmentClient:
     def _reconnect(self) -> None:
         """Connect anew: the environment may have come back elsewhere, or vanished without a word."""
         if self._socket.getsockopt(zmq.RCVMORE):  # libzmq aborts the process after a disconnect in mid-message
-            self._socket.close(linger=0)
-            self._socket = requester(self._context, self._address)
-            self._route.use(self._socket)
+            self._connect_anew()
         else:
             self._route.renew()
+
+    def _connect_anew(self) -> None:
+        """With another socket; what was under way is asked again. The environment may have other keys by now."""
+        self._socket.close(linger=0)
+        self._socket = self._anew()
+        self._route.use(self._socket)
 
     def _send(self, request: Request) -> None:
         self._carry(encode_environment(request))

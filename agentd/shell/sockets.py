@@ -11,12 +11,13 @@ peer that came back under another address. TCP's own timers clean up what a vani
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import zmq
 
 from agentd.errors import ConfigurationError
 from agentd.shell.doors.door import Door, why
+from agentd.shell.doors.keyring import LONGEST_HANDSHAKE, WRAPPING
 from agentd.shell.resolve import has_ipv6, has_name
 from agentd.wire.frame import MAX_FRAME_BYTES
 from agentd.wire.topics import FRAME_TOPIC, LONGEST_TOPIC, sync_topic
@@ -34,6 +35,9 @@ LONGEST_EVENT = 64
 subscription costs fifty of memory, for as long as the process lives."""
 DEAD_AFTER_MS = 10_000
 """How long sent data may stay unacknowledged before the connection is given up."""
+
+Secure = Callable[[zmq.Socket[bytes]], None]
+"""Says with which keys a socket connects, before it does."""
 
 _COMMON = {
     zmq.MAXMSGSIZE: MAX_FRAME_BYTES + LONGEST_TOPIC,  # without it one message can take all memory
@@ -62,7 +66,8 @@ _ASK = {zmq.LINGER: 500, zmq.RCVTIMEO: SLICE_MS, zmq.SNDTIMEO: SLICE_MS}
 
 def publisher(context: zmq.Context[zmq.Socket[bytes]], door: Door) -> zmq.Socket[bytes]:
     """An XPUB socket that neighbours subscribe to, behind a door."""
-    socket = _made(context, zmq.XPUB, _COMMON | _PUBLISH)
+    longer = {zmq.MAXMSGSIZE: LONGEST_HANDSHAKE} if door.keyring is not None else {}
+    socket = _made(context, zmq.XPUB, _COMMON | _PUBLISH | longer)
     door.open(socket)
     return socket
 
@@ -74,24 +79,33 @@ def subscriber(
     longest: int = MAX_FRAME_BYTES,
     *,
     probes: bool = False,
+    secure: Secure | None = None,
 ) -> zmq.Socket[bytes]:
     """A SUB socket that hears one neighbour, so that the sender of each frame is known; a longer frame ends its line.
 
     What nobody has read yet lies in memory, and it may be a whole queue of the longest frames. One that probes lets
-    frames of any length in, one at a time: a neighbour that is silent may have been cut off for one.
+    frames of any length in, one at a time: a neighbour that is silent may have been cut off for one. `secure` sees to
+    it that this neighbour, and nobody else, is at the other end.
     """
-    limit = {zmq.MAXMSGSIZE: min(longest, MAX_FRAME_BYTES) + LONGEST_TOPIC}
+    longest = longest if secure is None else max(longest, LONGEST_HANDSHAKE) + WRAPPING
+    most = MAX_FRAME_BYTES if secure is None else MAX_FRAME_BYTES + WRAPPING
+    limit = {zmq.MAXMSGSIZE: min(longest, most) + LONGEST_TOPIC}
     if probes:
-        limit = {zmq.MAXMSGSIZE: MAX_FRAME_BYTES + LONGEST_TOPIC, zmq.RCVHWM: 1}
+        limit = {zmq.MAXMSGSIZE: most + LONGEST_TOPIC, zmq.RCVHWM: 1}
     socket = _made(context, zmq.SUB, _COMMON | _SUBSCRIBE | limit)
+    if secure is not None:
+        secure(socket)
     socket.subscribe(FRAME_TOPIC)
     socket.subscribe(sync_topic(own))
     return _connected(socket, address)
 
 
-def requester(context: zmq.Context[zmq.Socket[bytes]], address: str) -> zmq.Socket[bytes]:
+def requester(context: zmq.Context[zmq.Socket[bytes]], address: str, secure: Secure | None = None) -> zmq.Socket[bytes]:
     """A DEALER socket to the environment."""
-    return _connected(_made(context, zmq.DEALER, _COMMON | _ASK), address)
+    socket = _made(context, zmq.DEALER, _COMMON | _ASK)
+    if secure is not None:
+        secure(socket)
+    return _connected(socket, address)
 
 
 def _made(

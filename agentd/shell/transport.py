@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import zmq
 
+from agentd.shell.doors.callers import Callers
 from agentd.shell.doors.door import Door
 from agentd.shell.resolve import Route
 from agentd.shell.sockets import SLICE_MS, publisher, subscriber
@@ -193,6 +194,10 @@ class ZmqLine:
         else:
             self.route.renew()
 
+    def rekey(self) -> None:
+        """Connect anew with the keys that the neighbour has by now."""
+        self._begin_anew(probes=self._probes)
+
     def disconnect(self) -> None:
         """Hear nothing of the neighbour until connected anew; what lies unread goes with the socket."""
         self.waiting.clear()
@@ -215,6 +220,12 @@ class ZmqTransport:
         self.lines: dict[int, ZmqLine] = {}
         self.now_s = time.monotonic
         self._subscriber = partial(subscriber, context, own)
+        self._keyring = keyring = door.keyring
+        self._callers = None if keyring is None else Callers(keyring, self.dropped)
+        self._keys: dict[int, bytes] = {}
+        """Of the neighbours, with which their lines were connected."""
+        if keyring is not None:
+            keyring.on_change.append(self._rekey)
         try:
             self.open(peers)
         except BaseException:
@@ -225,6 +236,9 @@ class ZmqTransport:
         """Connect to these neighbours, none of whose frames is longer than so many bytes."""
         for peer, address in peers.items():
             anew = partial(self._subscriber, address, longest)
+            if self._keyring is not None:
+                anew = partial(anew, secure=partial(self._keyring.seek, agent=peer))
+                self._keys[peer] = self._keyring.key_of(peer)
             self.lines[peer] = ZmqLine(peer, address, anew, self.dropped)
 
     def publish(self, part: bytes) -> None:
@@ -245,15 +259,33 @@ class ZmqTransport:
             self._has_events = True
         for _ in range(PARTS_AT_ONCE):
             try:
-                part = self._publisher.recv(zmq.NOBLOCK)
+                part = self._next_event()
             except zmq.Again:
                 self._has_events = self._within_message = False
                 return None
             was_within, self._within_message = self._within_message, bool(self._publisher.getsockopt(zmq.RCVMORE))
             if not was_within and not self._within_message:
+                if part is None:
+                    continue
                 return part
             self.dropped["multipart"] += not was_within
         return None
+
+    def _next_event(self) -> bytes | None:
+        """What a subscriber sent; None: it was not its to send."""
+        if self._callers is None:
+            return self._publisher.recv(zmq.NOBLOCK)
+        return self._callers.judged(self._publisher.recv(zmq.NOBLOCK, copy=False))
+
+    def _rekey(self) -> None:
+        """A newer roster is in force: send away whom it does not name, and find those who have other keys by now."""
+        assert self._keyring is not None  # noqa: S101
+        assert self._callers is not None  # noqa: S101
+        self._callers.send_away()
+        for peer, line in self.lines.items():
+            if (key := self._keyring.key_of(peer)) != self._keys[peer]:
+                self._keys[peer] = key
+                line.rekey()
 
     def wait_for_any(self, lines: Iterable[Line]) -> None:
         """Wait, a slice of time at most, for a subscription or for something on these lines."""

@@ -30,6 +30,8 @@ MAX_COUNT = (1 << 53) - 1
 MAX_REASONS = 32
 MAX_REASON_CHARS = 32
 MAX_TEXT_CHARS = 200
+NO_TOKEN = bytes(TOKEN_BYTES)
+"""Where keys hold the seats."""
 MICRO = 1_000_000
 """Units of `Report.epsilon_micro` in an ε of 1."""
 

@@ -88,7 +88,7 @@ class ContainerRuntime(ABC, Generic[Tool]):
 
     def prepare(self, scenario: Scenario, wanted: Wanted) -> Prepared:
         """Check Docker, image and machine, choose a subnet, and write the document down."""
-        wanted.refuse(self.name, "base_port")
+        wanted.refuse(self.name, "base_port", "keys")
         if wanted.transport == "ipc":
             raise SettingsError(
                 f"--transport ipc is for processes of one machine; containers of --runtime {self.name} speak tcp, so "

@@ -58,6 +58,7 @@ def agent_target(settings: AgentSettings) -> int:
 def environment_target(environment: EnvironmentPlan, ready: Connection) -> int:
     """Serve the bandit until every agent is done."""
     from agentd.environment.service import EnvironmentSettings, run_environment
+    from agentd.keys.keying import Keying
     from agentd.runs.arms import Arms
     from agentd.terms_file import terms_from_json
 
@@ -71,6 +72,7 @@ def environment_target(environment: EnvironmentPlan, ready: Connection) -> int:
         terms=terms_from_json(environment.terms),
         run_dir=environment.run_dir,
         seats=environment.seats,
+        keying=Keying(**environment.keying),
         until_done=True,
         together=True,
         log_file=str(Path(environment.run_dir) / ENVIRONMENT_LOG),

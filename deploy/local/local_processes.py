@@ -51,6 +51,8 @@ PRELOADED = (
     "deploy.local.warm_up",
 )
 """What the fork server imports, so that no child has to."""
+PRELOADED_WITH_KEYS = ("nacl.signing", "agentd.shell.doors.key_admission")
+"""What it imports before that where links have keys; it holds no key."""
 
 
 @dataclass(slots=True, eq=False)
@@ -83,12 +85,13 @@ class LocalProcesses:
         *,
         agent: Target = agent_target,
         environment: Target = environment_target,
+        keyed: bool = False,
     ) -> None:
         self._run_dir = run_dir
         self._listeners = listeners or {}
         self._agent = agent
         self._environment = environment
-        self._context = _warm_context()
+        self._context = _warm_context((*PRELOADED_WITH_KEYS, *PRELOADED) if keyed else PRELOADED)
         self._selector: selectors.BaseSelector
         self._observer: Observer
         self.children: dict[str, Child] = {}
@@ -185,14 +188,14 @@ def _main_left_out() -> Iterator[None]:
         sys.modules["__main__"] = ours
 
 
-def _warm_context() -> ForkServerContext:
+def _warm_context(preloaded: Sequence[str]) -> ForkServerContext:
     """The fork server, running, deaf to signals that are meant for the supervisor.
 
     Ctrl-C, a closed terminal and `timeout` reach the whole process group. A mask is inherited, so what is blocked here
     is blocked in the fork server and in all it will fork, until they have left the group (`children.child_main`).
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(PRELOADED))
+    context.set_forkserver_preload(list(preloaded))
     fork_server.end_at_exit()
     # The tracker comes first and by itself: starting it unblocks signals.
     resource_tracker.ensure_running()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from agentd.errors import ConfigurationError, SettingsError
 from agentd.runs.directory import RunDirectory
@@ -17,30 +16,14 @@ from deploy.local.local_control import LocalControl, running_in
 from deploy.local.local_processes import LocalProcesses
 from deploy.local.ports import Reservation, reserve
 from deploy.local.socket_files import SocketFiles
-from deploy.plan.plan import Places, Plan, Sockets, lay_out
+from deploy.local.throwaway_keys import Opened, keyed
+from deploy.plan.plan import Plan, Sockets, lay_out
 from deploy.plan.written_plan import laid_out_again
 from deploy.testbed.launch import fresh_run, new_directory, write_plan
 from deploy.testbed.lifecycle import GRACE_S
 from deploy.testbed.process_marks import ProcessMark, stop
 from deploy.testbed.registry import Testbed
 from deploy.testbed.runtime import DEFAULT_RUNTIME, Prepared, Wanted
-
-
-class Opened(Protocol):
-    """Sockets of ours for every process of a testbed, and where they are."""
-
-    @property
-    def listeners(self) -> Mapping[str, socket.socket]:
-        """By address."""
-        ...
-
-    def places(self, run_dir: Path) -> Places:
-        """Who listens where."""
-        ...
-
-    def release(self) -> None:
-        """Give them back."""
-        ...
 
 
 class LocalRuntime:
@@ -65,6 +48,8 @@ class LocalRuntime:
         try:
             directory = new_directory(scenario, wanted.run_dir)
             plan = laid_out(places=opened.places(directory.path))
+            if wanted.keys:
+                opened, plan = keyed(opened, plan)
             write_plan(directory, scenario, plan, self.name)
         except BaseException:
             opened.release()
@@ -79,6 +64,8 @@ class LocalRuntime:
         opened: Opened = SocketFiles(agents) if plan.base_port is None else _reserve_again(agents, plan.base_port)
         try:
             again = laid_out_again(plan, opened.places(directory.path))
+            if plan.keys is not None:
+                opened, again = keyed(opened, again)
             directory.write_json("plan.json", again.to_json())
         except BaseException:
             opened.release()
@@ -87,7 +74,7 @@ class LocalRuntime:
 
     def _prepared(self, scenario: Scenario, plan: Plan, directory: RunDirectory, opened: Opened) -> Prepared:
         def processes() -> LocalProcesses:
-            return LocalProcesses(directory.path, opened.listeners, agent=self._agent)
+            return LocalProcesses(directory.path, opened.listeners, agent=self._agent, keyed=plan.keys is not None)
 
         return Prepared(scenario, plan, directory, self, processes, release=opened.release)
 

@@ -1,4 +1,4 @@
-"""Directories in which the processes of one testbed have their sockets: entered by their user only, and found again.
+"""Directories for the sockets and keys of one testbed: entered by its user only, and found again.
 
 They lie where names are short, because the kernel takes 107 bytes of a socket's path at most: in the user's runtime
 directory, or in /tmp. The supervisor holds a lock on its directory for as long as it lives; so one that is recorded in
@@ -24,7 +24,10 @@ LONGEST_PATH = 107
 _COMMON_HOME = "/tmp"  # noqa: S108 - in it is a directory that only its owner may enter
 _PREFIX = "agentd-"
 _NAME = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
-_FILE = re.compile(r"(e|a\d{1,5})(\.lock)?")
+_FILE = re.compile(
+    r"(e|a\d{1,5})(\.lock)?|(agent-\d{1,5}|environment)\.(pub|key(\.roster)?)(\.new)?|roster\.json(\.new)?"
+)
+"""Sockets with their locks, and keys."""
 _YOUNG_S = 60.0
 _LONGEST_NAME = len(f"/{_PREFIX}12345678/a65535.lock")
 

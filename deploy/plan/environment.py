@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the processes that read these values back need none of it
@@ -29,6 +29,8 @@ class EnvironmentPlan:
     run_dir: str
     seats: str | None
     """Where the hashes of the agents' secrets are; None: each draws its own, and the first to come has the seat."""
+    keying: Mapping[str, str | None] = field(default_factory=dict)
+    """Where its keys and the roster are, and whose signature counts; empty: there are none."""
 
 
 def plan_environment(scenario: Scenario, plan: Plan, run_dir: str) -> EnvironmentPlan:
@@ -47,7 +49,8 @@ def plan_environment(scenario: Scenario, plan: Plan, run_dir: str) -> Environmen
         terms=terms_to_json(draft_terms(scenario, plan)),
         run_dir=run_dir,
         # Hashes are of one run: whoever has drawn its id has drawn the agents' secrets.
-        seats=f"{run_dir}/{SEAT_HASHES}" if plan.run != NOT_DRAWN else None,
+        seats=f"{run_dir}/{SEAT_HASHES}" if plan.run != NOT_DRAWN and plan.keys is None else None,
+        keying=plan.keying,
     )
 
 

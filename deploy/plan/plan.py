@@ -5,7 +5,7 @@ Pure: the same arguments give the same plan. What is random (the run's id, where
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,6 +23,9 @@ NOT_DRAWN = bytes(RUN_BYTES)
 LAST_PORT = 65_535
 SEAT_HASHES = "seats.jsonl"
 """Which secret holds which seat: what the environment is told before anybody connects, and no secret itself."""
+ROSTER = "roster.json"
+ENVIRONMENT_KEYS = "environment.key"
+"""In the directory of keys, beside those of the agents."""
 LINK_FAULTS = "chaos/links.json"
 """Where agents look for faults to inject into their links; in a directory of its own, which containers can mount."""
 
@@ -155,6 +158,8 @@ class Plan:
     agents: tuple[AgentSettings, ...]
     links: int
     """Edges of the graph; each is a connection in both directions."""
+    keys: str | None = None
+    """The directory of their keys, which is none of the run's; None: their links have none."""
 
     @property
     def ports(self) -> range:
@@ -178,7 +183,27 @@ class Plan:
             "sockets": self.sockets,
             "environment": self.environment,
             "agents": [agent.to_json() for agent in self.agents],
+            **({"keys": self.keys} if self.keys is not None else {}),
         }
+
+    def with_keys(self, directory: str, operator_fingerprint: str) -> Plan:
+        """The same with keys, which lie in a directory; they take the place of the secrets of seats."""
+        common: dict[str, Any] = {
+            "roster": f"{directory}/{ROSTER}",
+            "operator_fingerprint": operator_fingerprint,
+            "seat": None,
+        }
+        agents = (replace(each, keys=f"{directory}/agent-{each.id}.key", **common) for each in self.agents)
+        return replace(self, keys=directory, agents=tuple(agents))
+
+    @property
+    def keying(self) -> dict[str, str | None]:
+        """What the environment is told of keys; nothing where there are none."""
+        if self.keys is None:
+            return {}
+        pinned = self.agents[0].operator_fingerprint
+        here = {"keys": f"{self.keys}/{ENVIRONMENT_KEYS}", "roster": f"{self.keys}/{ROSTER}"}
+        return {**here, "operator_fingerprint": pinned}
 
 
 def port_count(agents: int) -> int:

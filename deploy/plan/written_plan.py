@@ -46,6 +46,7 @@ def read_plan(text: bytes, scenario: Scenario) -> Plan:
             environment=str(data["environment"]),
             agents=agents,
             links=len(graph.edges),
+            keys=None if data.get("keys") is None else str(data["keys"]),
         )
 
     return _read(text, "plan.json", read)
@@ -59,6 +60,7 @@ def laid_out_again(plan: Plan, places: Places) -> Plan:
         sockets=places.sockets,
         environment=places.environment,
         agents=tuple(_agent_again(agent, places) for agent in plan.agents),
+        keys=None,
     )
 
 
@@ -76,6 +78,10 @@ def _agent_again(agent: AgentSettings, places: Places) -> AgentSettings:
         # No testbed names these; a plan.json that somebody sent could name any file, to be overwritten.
         health_file=None,
         terms=None,
+        # Keys are thrown away with the testbed that they were made for: who takes it up makes others.
+        keys=None,
+        roster=None,
+        operator_fingerprint=None,
     )
 
 

@@ -53,7 +53,8 @@ def write_plan(directory: RunDirectory, scenario: Scenario, plan: Plan, runtime:
     directory.write_json("manifest.json", manifest(scenario, runtime))
     directory.write_json("topology.json", to_node_link(scenario.graph))
     directory.write_json("plan.json", plan.to_json())
-    _draw_seats(directory.path, plan)
+    if plan.keys is None:
+        _draw_seats(directory.path, plan)
 
 
 def _draw_seats(place: Path, plan: Plan) -> None:
@@ -80,7 +81,7 @@ def carry_out(
 ) -> Result:
     """Run a prepared testbed to its end, in this process."""
     plan, directory, runtime = prepared.plan, prepared.directory, prepared.runtime
-    about = {"runtime": runtime.name, "project": prepared.project, "sockets": plan.sockets or ""}
+    about = {"runtime": runtime.name, "project": prepared.project, "sockets": plan.sockets or plan.keys or ""}
     testbed = registry.new_testbed(plan.run, directory.path, len(plan.agents), **about)
     log = -1
     try:

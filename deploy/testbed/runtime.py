@@ -65,6 +65,8 @@ class Wanted:
     base_port: int | None = None
     image: str | None = None
     subnet: str | None = None
+    keys: bool | None = None
+    """Whether links have keys, made for this testbed and thrown away with it."""
 
     def refuse(self, runtime: str, *names: str) -> None:
         """Refuse what would change nothing there."""

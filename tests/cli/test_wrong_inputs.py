@@ -158,6 +158,17 @@ terms make --agents 0 --arms 2
 terms make --agents 2 --arms 0
 terms make --agents 2 --arms 3 --epsilon -1
 terms make --agents 2 --arms 3 --interval soon --clock free
+keygen
+keygen --out keys
+keygen --id x --out keys
+roster make
+roster make missing.pub
+roster show
+roster verify missing.json
+AGENT --keys k
+AGENT --roster r
+AGENT --operator-fingerprint short
+env --arms 0.5 --keys k
 health
 topology generate spiral
 topology generate --agents 3 --edge-probability 2
@@ -175,6 +186,11 @@ doctor surplus
 """Exit code 2: what was typed makes no sense."""
 
 WRONG_PLACES = """
+roster make missing.pub --operator missing.key --out r.json
+roster show missing.json
+roster show garbage
+roster verify missing.json --operator-fingerprint 00
+AGENT --keys missing --roster missing --operator-fingerprint FINGERPRINT
 AGENT --terms missing.json
 AGENT --terms garbage
 AGENT --seat directory --ready-timeout 1s
@@ -249,7 +265,9 @@ health garbage
 def cases() -> list[tuple[int, str]]:
     table = {2: WRONG_WORDS, 78: WRONG_PLACES, 69: NOBODY_THERE, 1: UNWELL}
     return [
-        (code, line.replace("AGENT", AGENT)) for code, lines in table.items() for line in lines.strip().splitlines()
+        (code, line.replace("AGENT", AGENT).replace("FINGERPRINT", 64 * "0"))
+        for code, lines in table.items()
+        for line in lines.strip().splitlines()
     ]
 
 

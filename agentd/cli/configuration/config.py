@@ -213,5 +213,6 @@ _EXAMPLES = {
     "URL": '"mqtt://127.0.0.1"',
     "FILE": '"/path/of/a/file"',
     "DIR": '"/path/of/a/directory"',
+    "FINGERPRINT": f'"{64 * "0"}"',
 }
 """What a setting without a default may look like."""

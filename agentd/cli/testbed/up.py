@@ -60,6 +60,11 @@ _UP_OPTIONS = (
         type=int,
         help="Ports of the environment and then of the agents, from here on.  [default: the first free row from 17000]",
     ),
+    click.option(
+        "--keys",
+        is_flag=True,
+        help="Encrypt and authenticate all links with keys that are made for this testbed and thrown away with it.",
+    ),
     keep_options,
     click.option(
         "--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Print nothing but the summary, as JSON."
@@ -90,6 +95,7 @@ def up(
     allow_chaos: bool,
     transport: str | None,
     base_port: int | None,
+    keys: bool,
     state: bool | None,
     as_json: bool,
     run_dir: str | None,
@@ -127,6 +133,7 @@ def up(
                 base_port=base_port,
                 image=image,
                 subnet=subnet,
+                keys=keys or None,
             )
             prepared = find_runtime(runtime).prepare(scenario, wanted)
         with contextlib.ExitStack() as at_last:

@@ -22,10 +22,10 @@ import zmq
 
 from agentd.addresses import Network, networks
 from agentd.errors import ConfigurationError
+from agentd.shell.doors.zap_domain import ZAP_DOMAIN
 from agentd.shell.json_log import Log
 from agentd.shell.resolve import has_name, is_number, numbers_of
 
-ZAP_DOMAIN = b"agentd"
 LOOK_FOR_S = 3.0
 """How long somebody waits at the door while names are looked up; less than a handshake may take."""
 LOOK_AGAIN_S = 1.0
@@ -37,12 +37,10 @@ MOST_NAMED = 64
 
 _ENDPOINT = "inproc://zeromq.zap.01"
 _VERSION = b"1.0"
-_MECHANISMS = (b"NULL",)
-"""Where there are keys one day, CURVE is judged by what follows its name in a request."""
 _SLICE_MS = 50
 """How often a thread that somebody waits for looks whether names were found."""
 
-_LOOPBACK = networks(("127.0.0.0/8", "::1"))
+LOOPBACK = ("127.0.0.0/8", "::1")
 
 Number = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -51,14 +49,18 @@ class Knock:
     """One request: whose connection it is about, and how to answer."""
 
     __slots__ = ("address", "reply_to", "since_s")
+    mechanisms: tuple[bytes, ...] = (b"NULL",)
+    """Of the connections that it may be about; `key_admission` judges those with keys."""
+    needs_address = True
+    """What connections of ipc have instead of one is no number."""
 
     def __init__(self, parts: Sequence[bytes]) -> None:
         """ValueError where it is no request of ours."""
         empty, version, sequence, domain, address, _identity, mechanism, *_credentials = parts[1:]
-        if (empty, version, domain) != (b"", _VERSION, ZAP_DOMAIN) or mechanism not in _MECHANISMS:
+        if (empty, version, domain) != (b"", _VERSION, ZAP_DOMAIN) or mechanism not in self.mechanisms:
             raise ValueError("not for us")
         self.reply_to = (parts[0], b"", version, sequence)
-        self.address = plain_number(address.decode("ascii"))
+        self.address = plain_number(address.decode("ascii")) if self.needs_address else None
         self.since_s = time.monotonic()
 
 
@@ -113,8 +115,11 @@ class GuestList:
 class Admission:
     """The thread that answers; `refused` counts the connections that were not let in."""
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], guests: GuestList, log: Log) -> None:
-        self._guests = guests
+    knock: type[Knock] = Knock
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], guests: GuestList | None, log: Log) -> None:
+        """Without guests nobody is let in, unless something else than addresses is judged."""
+        self._guests = guests or GuestList((), ())
         self._log = log
         self.refused = 0
         self._named: set[Number] = set()
@@ -158,13 +163,14 @@ class Admission:
 
     def _answer(self, parts: Sequence[bytes]) -> None:
         try:
-            knock = Knock(parts)
+            knock = self.knock(parts)
         except (ValueError, IndexError, UnicodeDecodeError):  # whatever it is, nobody is let in by it
             self.refused += 1
             return
         self._judge(knock)
 
     def _judge(self, knock: Knock) -> None:
+        assert knock.address is not None  # noqa: S101 - it was asked for
         if self._guests.admits(knock.address):
             self._say(knock, b"200", b"")
             return
@@ -178,6 +184,7 @@ class Admission:
             self._refuse(knock)
 
     def _refuse(self, knock: Knock) -> None:
+        assert knock.address is not None  # noqa: S101
         self.refused += 1
         self._say(knock, b"400", b"not admitted")
         if knock.address in self._named or len(self._named) > MOST_NAMED:
@@ -188,8 +195,9 @@ class Admission:
         else:
             self._log.warning("connections refused from many addresses, the rest are only counted")
 
-    def _say(self, knock: Knock, status: bytes, text: bytes) -> None:
-        self._requests.send_multipart([*knock.reply_to, status, text, b"", b""])
+    def _say(self, knock: Knock, status: bytes, text: bytes, name: bytes = b"") -> None:
+        """Answer; every message of a connection that is let in will tell the name that it is given here."""
+        self._requests.send_multipart([*knock.reply_to, status, text, name, b""])
 
 
 def _pair(context: zmq.Context[zmq.Socket[bytes]], name: str) -> tuple[zmq.Socket[bytes], zmq.Socket[bytes]]:
@@ -216,4 +224,4 @@ def admission_of_environment(
     """Over TCP: what the operator names, and whoever is on this machine; None: whoever can connect."""
     if not admit or not listen.startswith("tcp://"):
         return None
-    return Admission(context, GuestList([listen], (*networks(admit), *_LOOPBACK)), log)
+    return Admission(context, GuestList([listen], networks((*admit, *LOOPBACK))), log)

@@ -10,8 +10,10 @@ import zmq
 from agentd import listeners
 from agentd.addresses import ipc_path
 from agentd.errors import ConfigurationError
-from agentd.shell.doors.admission import ZAP_DOMAIN, Admission
+from agentd.shell.doors.admission import Admission
 from agentd.shell.doors.ipc_endpoint import IpcEndpoint
+from agentd.shell.doors.keyring import Keyring
+from agentd.shell.doors.zap_domain import ZAP_DOMAIN
 from agentd.shell.resolve import has_ipv6
 
 BACKLOG = 1024
@@ -19,11 +21,13 @@ BACKLOG = 1024
 
 
 class Door:
-    """One address to listen on; over TCP, with an admission, only some are let in."""
+    """One address to listen on; with keys, or over TCP with an admission, only some are let in."""
 
-    def __init__(self, listen: str, admission: Admission | None = None) -> None:
+    def __init__(self, listen: str, admission: Admission | None = None, keyring: Keyring | None = None) -> None:
         self._listen = listen
         self._admission = admission
+        self.keyring = keyring
+        """None: connections are not encrypted, and who is at their other end is not known."""
         self._place: IpcEndpoint | None = None
 
     def open(self, socket: zmq.Socket[bytes]) -> None:
@@ -63,6 +67,8 @@ class Door:
         return self._place.descriptor
 
     def _guard(self, socket: zmq.Socket[bytes]) -> None:
+        if self.keyring is not None:
+            self.keyring.serve(socket)
         if not self._listen.startswith("tcp://"):
             return
         socket.setsockopt(zmq.IPV6, int(listens_on_ipv6(self._listen)))

@@ -1,0 +1,1 @@
+"""Who is who: key files, the roster that the operator signed, and which roster is in force. No socket."""
