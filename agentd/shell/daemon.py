@@ -14,7 +14,7 @@ import secrets
 import signal
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -290,7 +290,7 @@ async def attend(
     _enter(part, welcome, terms)
     watch = watch_faults(link, log) if watch_faults is not None else None
     if watch is not None:
-        watch.let_lie(partial(_lie_on_demand, settings, agent, agent.liar))
+        watch.let_lie(partial(_lie_on_demand, settings, terms, agent, agent.liar))
     await _wait_for_neighbours(part)
     await _take_part(part)
     await _leave(part, watch)
@@ -354,9 +354,13 @@ def _watch_for_faults(settings: AgentSettings, transport: ZmqTransport, link: Li
     return watch
 
 
-def _lie_on_demand(settings: AgentSettings, agent: Agent, usual: Liar | None, lies: bool) -> None:
+def _lie_on_demand(settings: AgentSettings, terms: Terms, agent: Agent, usual: Liar | None, lies: bool) -> None:
     """Let an agent of a testbed lie in everything, or as it did before."""
-    agent.liar = seeded_liar(Attack.parse(settings.attack), 1.0, _seed(settings), settings.id) if lies else usual
+    asked = Attack.parse(settings.attack)
+    unknown = asked.knows_everything or (asked.forges and not settings.arm_means)  # then about rewards alone
+    attack = "worst" if unknown else settings.attack
+    always = replace(settings, contamination=1.0, attack=attack)
+    agent.liar = liar_of(always, terms, agent.trial) if lies else usual
 
 
 async def _wait_for_neighbours(part: _Part) -> None:
