@@ -42,11 +42,15 @@ RULES = {
         *("agentd.addresses", "agentd.core", "agentd.core.policy", "agentd.errors", "agentd.files", "agentd.untrusted"),
     ),
     "agentd.core": (
-        *("agentd.core.attacks", "agentd.core.bodies", "agentd.core.policy", "agentd.core.privacy"),
-        "agentd.core.trust",
+        *("agentd.core.attacks", "agentd.core.attacks.basis", "agentd.core.bodies", "agentd.core.policy"),
+        *("agentd.core.privacy", "agentd.core.trust"),
     ),
-    "agentd.core.attacks": ("agentd.core", "agentd.core.attacks.adaptive", "agentd.core.bodies", "agentd.core.privacy"),
-    "agentd.core.attacks.adaptive": ("agentd.core.attacks",),
+    "agentd.core.attacks": (
+        *("agentd.core", "agentd.core.attacks.adaptive", "agentd.core.attacks.basis", "agentd.core.bodies"),
+        "agentd.core.privacy",
+    ),
+    "agentd.core.attacks.adaptive": ("agentd.core.attacks.basis",),
+    "agentd.core.attacks.basis": ("agentd.core", "agentd.core.bodies"),
     "agentd.core.bodies": ("agentd.core", "agentd.core.privacy"),
     "agentd.core.estimate": ("agentd.core",),
     "agentd.core.policy": (

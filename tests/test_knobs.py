@@ -5,6 +5,7 @@ The tests go through the fields of the settings, so a knob that is added is look
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
@@ -333,7 +334,7 @@ def test_a_knob_that_is_forgotten_on_one_way_is_missed_at_its_end(
     where: str, ends: Ends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module, name, forget = SABOTAGE[where]
-    real = getattr(sys.modules[module], name)
+    real = getattr(importlib.import_module(module), name)
     monkeypatch.setattr(f"{module}.{name}", lambda *args: forget(real(*args)))
     (one,) = [each for each in fields(RunKnobs) if each.name == "refresh"]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from agentd.core.agent import Agent
 from agentd.core.attacks import SCHEMES
+from agentd.core.attacks.basis.scheme import Known
 from agentd.core.attacks.forger import Forger, forger_of
-from agentd.core.attacks.scheme import Known
 from agentd.core.bodies import Kind
 from agentd.core.chance import Purpose, stream
 from agentd.core.gossip import WINDOW

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from agentd.core.attacks.honest_pool import HonestPool
-from agentd.core.attacks.scheme import Known
+from agentd.core.attacks.basis.honest_pool import HonestPool
+from agentd.core.attacks.basis.scheme import Known
 from agentd.core.policy import ALGORITHMS
 from agentd.core.policy.shielding import duty_by
 from agentd.core.terms import RUN_BYTES, Clock, PolicyTerms, Terms, id_ranges

@@ -23,7 +23,7 @@ import zmq
 from agentd import __version__
 from agentd.core.agent import Agent
 from agentd.core.assembly import assemble, seeded_liar
-from agentd.core.attacks.scheme import Known
+from agentd.core.attacks.basis.scheme import Known
 from agentd.core.gossip import WINDOW
 from agentd.core.lies import Attack, Liar, in_memory_only
 from agentd.core.message import MAX_TRIAL

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentd.core.assembly import seeded_forger
+from agentd.core.attacks.basis.honest_pool import HonestPool
 from agentd.core.attacks.forger import Body, Forger
-from agentd.core.attacks.honest_pool import HonestPool
 from agentd.core.grid import UNIT
 from agentd.core.policy import ALGORITHMS
 from agentd.core.policy.records import counted_sum

@@ -17,7 +17,7 @@ import numpy as np
 
 from agentd.core.agent import Agent
 from agentd.core.assembly import assemble, seeded_liar
-from agentd.core.attacks.honest_pool import HonestPool
+from agentd.core.attacks.basis.honest_pool import HonestPool
 from agentd.core.chance import Purpose, stream
 from agentd.core.lies import Liar
 from agentd.core.message import Batch

@@ -294,7 +294,9 @@ class ContainerProcesses:
         before = self.children.get(name)
         crashes = before.crashes if before is not None else 0
         self.children[name] = Container(name, mark, crashes=crashes)
-        self._observer.started(name, by_itself=before is not None and before.returns)
+        # Asked just after a crash, Docker may not say yet that it starts the container again; that it has is proof.
+        by_itself = before is not None and (before.returns or bool(before.exit_code))
+        self._observer.started(name, by_itself=by_itself)
 
     def _ended(self, child: Container, status: int, known: Inspected | None) -> None:
         # A shell's way to say that a signal ended it; ours is the one of the processes of this machine.

@@ -182,7 +182,7 @@ class Supervisor:
             self._notice(f"the {name} died ({died}) and was started again from its journal; the run goes on")
         elif waiting or by_itself:
             self._write_fault("restart", name, "restarted")
-            if by_itself and name == ENVIRONMENT:
+            if by_itself and not waiting and name == ENVIRONMENT:
                 self._notice(f"the {name} died and its runtime started it again; the run goes on")
         if died or waiting or by_itself:
             self._recorded = None  # the same number of processes, but another one among them

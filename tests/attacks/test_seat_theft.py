@@ -94,7 +94,7 @@ def test_another_agent_of_the_run_with_a_token_of_its_own_is_told_nothing_either
         assert thief.ask(PULL, OTHER, own, 1, 0, 0)[0] == REWARD
         assert thief.stolen(VICTIM, range(1, TRIALS + 1), ARMS, token=own) == 0
         assert thief.ask(HELLO, VICTIM, own, None)[:2] == [REFUSED, WRONG_TOKEN]
-        assert thief.ask(REPORT, VICTIM, own, TRIALS, 0, 0, [], 0, 1, 0, 0, [])[:2] == [REFUSED, WRONG_TOKEN]
+        assert thief.ask(REPORT, VICTIM, own, TRIALS, 0, 0, [], 0, 1, 0, 0, [], [])[:2] == [REFUSED, WRONG_TOKEN]
 
 
 def test_whoever_has_the_token_is_told_nothing_that_is_committed(stage: Stage) -> None:

@@ -359,7 +359,7 @@ def test_the_help_lists_the_figures_line_by_line(cli: Cli) -> None:
     code, out, _ = cli("--help")
     assert code == 0
     listed = [line.split()[0] for line in out.splitlines() if line.startswith("  fig")]
-    assert listed == ["fig1a", "fig1b", "fig1c", "fig2"]
+    assert listed == ["fig1a", "fig1b", "fig1c", "fig2", "fig3", "fig4"]
 
 
 def test_several_faults_are_named_together(cli: Cli) -> None:

@@ -86,7 +86,8 @@ def test_the_printed_json_is_the_summary_and_the_summary_keeps_its_promise(
     assert run.out.count("\n") == 1
     promised = {"algorithm", "agents", "rounds", "gamma", "diameter", "group_regret", "regret_per_agent", "messages"}
     promised |= {"bytes", "dropped", "privacy", "wall_s", "seed", "rounds_made", "interrupted", "settings", "yardstick"}
-    extra = {"estimates_that_fell_back"} if algorithm == "byzantine-ucb" else set()
+    promised |= {"honest_regret_per_agent"}
+    extra = {"byzantine-ucb": {"estimates_that_fell_back"}, "shielded": {"distrusted"}}.get(algorithm, set())
     assert set(summary) == promised | extra
     assert summary["algorithm"] == algorithm
     assert (summary["agents"], summary["rounds"], summary["seed"]) == (5, 30, 7)

@@ -230,6 +230,9 @@ check --replay garbage
 ledger missing
 ledger empty
 ledger garbage
+dashboard missing
+dashboard empty --listen nonsense
+dashboard empty --allow-chaos --listen 0.0.0.0:1
 report
 report missing
 report empty

@@ -9,8 +9,8 @@ from small_runs import assert_engines_agree, complete, sparse, spec
 
 from agentd.core.assembly import seeded_forger
 from agentd.core.attacks import ADAPTIVE, FIXED, SCHEMES
-from agentd.core.attacks.honest_pool import HonestPool
-from agentd.core.attacks.scheme import Known
+from agentd.core.attacks.basis.honest_pool import HonestPool
+from agentd.core.attacks.basis.scheme import Known
 from agentd.core.bodies import RELEASED, SAMPLE, SEALED, TOTALS, Kind
 from agentd.core.lies import Attack
 from agentd.core.policy import PolicySettings

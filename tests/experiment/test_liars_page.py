@@ -15,11 +15,12 @@ from agentd.core.policy import ALGORITHMS
 PAGE = (Path(__file__).parents[2] / "docs" / "liars.md").read_text(encoding="utf-8")
 (BLOCK,) = re.findall(r"```console\n(.*?)```", PAGE, flags=re.DOTALL)
 COMMANDS = [line.removeprefix("$ ") for line in BLOCK.splitlines() if line.startswith("$ ")]
+FEW = "--byzantine 2 --agents 9 --edge-probability 0.5 --repetitions 1 --rounds 40"
 LESS = {
     "agentd simulate": "--agents 9 --edge-probability 0.5 --byzantine 2 --rounds 40",
     "agentd up": "--agents 4 --rounds 15 --byzantine 1",
-    "agentd experiment fig3": "--attack both --byzantine 4",
-    "agentd experiment fig4": "--byzantine 4",
+    "agentd experiment fig3": f"--attack both {FEW}",
+    "agentd experiment fig4": FEW,
 }
 
 

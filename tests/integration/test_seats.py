@@ -291,7 +291,7 @@ def test_the_answers_of_the_protocol_are_read_by_a_client_of_its_document_alone(
         assert age >= 0
         assert say(3, VICTIM, TOKEN, 1, 1, 0)[:4] == [1, 4, 1, 1]
         assert say(1, VICTIM, TOKEN, None)[6] == 1
-        assert say(5, VICTIM, TOKEN, 1, 0, 0, [], 0, 0, 0, 1, [[0, 1, 3]]) == [1, 6, 1, 1, [[VICTIM, 1]], 1]
+        assert say(5, VICTIM, TOKEN, 1, 0, 0, [], 0, 0, 0, 1, [[0, 1, 3]], []) == [1, 6, 1, 1, [[VICTIM, 1]], 1]
         assert say(3, VICTIM, bytes(16), 2, 1, 1)[1:3] == [9, 9]
         assert say(1, VICTIM, TOKEN, 0)[1:3] == [9, 10]
         assert say(11, VICTIM, TOKEN)[1:3] == [9, 9]

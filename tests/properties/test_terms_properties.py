@@ -8,13 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from small_runs import ring, sparse, spec
 
 from agentd.core.bodies import KINDS, SAMPLE, TOTALS
 from agentd.core.message import MAX_TRIAL, Batch, Message, batch_of
 from agentd.core.policy import ALGORITHMS
+from agentd.core.policy.sealed import Sealed
+from agentd.core.policy.shielded import Shielded
 from agentd.core.terms import Terms
 from agentd.core.trust.lives import Lives
 from agentd.runs.spec import Outcome, RunSpec
@@ -50,14 +52,27 @@ def refused(network: InMemoryNetwork) -> Counter[str]:
 
 
 def under(terms: Terms, run: RunSpec, trouble: Faults) -> Outcome:
-    """The same run where agents go by other terms."""
+    """The same run where agents refuse by other terms; policies still know who takes part, which they decide by."""
     network = InMemoryNetwork(run, trouble)
-    network._terms = terms
-    network.agents = [make_agent(run, own, lives=Lives(), terms=terms) for own in range(run.network.agents)]
-    return network.run()
+    agreed, network._terms = network._terms, terms
+    with pytest.MonkeyPatch.context() as patch:
+        for policy in (Sealed, Shielded):
+            agree = policy.agree
+            patch.setattr(policy, "agree", lambda self, _, lifetime, agree=agree: agree(self, agreed, lifetime))
+        network.agents = [make_agent(run, own, lives=Lives(), terms=terms) for own in range(run.network.agents)]
+        return network.run()
 
 
 @given(st.sampled_from(list(ALGORITHMS)), st.integers(0, 5), st.integers(0, 1 << 16), faults)
+@example(
+    "sealed",
+    2,
+    85,
+    Faults(
+        crashes=(Crash(2, 8, 15, keeps_state=False), Crash(1, 1, 4, keeps_state=False)),
+        partitions=(Partition(frozenset({0, 2}), 4, 11),),
+    ),
+)
 @settings(deadline=None, max_examples=40)
 def test_nothing_honest_is_refused_whatever_happens_on_the_way(
     algorithm: str, gamma: int, seed: int, trouble: Faults

@@ -71,8 +71,16 @@ def require_own_rewards(devices: Devices, own: int, states: list[SavedState]) ->
         released = Counter[int]()
         for release, _ in (charged for charged in made if first < charged.release.trial <= after):
             released[release.arm] += release.pulls
-        pulled = Counter(arm for arm, trial in pulls if first < trial <= after)
-        assert all(times <= pulled[arm] for arm, times in released.items()), (first, released, pulled)
+        in_life = [(arm, trial) for arm, trial in pulls if first < trial <= after]
+        pulled = Counter(arm for arm, _ in in_life)
+        # On a slow machine trials count while the command is still busy with the one before: of which arm, nobody saw.
+        unasked = max([trial for _, trial in in_life], default=first) - first - len(in_life)
+        assert all(times <= pulled[arm] + unasked for arm, times in released.items()), (
+            first,
+            released,
+            pulled,
+            unasked,
+        )
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from agentd.core.attacks.adaptive.bury import AdaptiveBury
 from agentd.core.attacks.adaptive.leader import AdaptiveLeader
 from agentd.core.attacks.adaptive.strike import AdaptiveStrike
 from agentd.core.attacks.adaptive.swap import AdaptiveSwap
+from agentd.core.attacks.basis.scheme import Scheme
 from agentd.core.attacks.both import Both
 from agentd.core.attacks.count_inflation import CountInflation
 from agentd.core.attacks.demote_best import DemoteBest
@@ -21,7 +22,6 @@ from agentd.core.attacks.inversion import Inversion
 from agentd.core.attacks.mixed import Mixed
 from agentd.core.attacks.promote_worst import PromoteWorst
 from agentd.core.attacks.random_records import RandomRecords
-from agentd.core.attacks.scheme import Scheme
 from agentd.core.attacks.sleeper import Sleeper
 from agentd.core.attacks.split import Split
 from agentd.core.attacks.stealth import Stealth

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentd.core.attacks.scheme import Claim, InTurn
+from agentd.core.attacks.basis.scheme import Claim, InTurn
 
 
 class Both(InTurn):

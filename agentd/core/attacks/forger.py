@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from agentd.core.attacks.scheme import Claim, Scheme
+from agentd.core.attacks.basis.scheme import Claim, Scheme
 from agentd.core.bodies import RELEASED, SAMPLE, SEALED, TOTALS, Kind
 from agentd.core.bodies.sealed_limits import Amounts, limits_of
 from agentd.core.grid import UNIT

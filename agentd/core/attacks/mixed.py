@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from agentd.core.attacks.basis.scheme import Claim, Draws, Known, Scheme
 from agentd.core.attacks.both import Both
 from agentd.core.attacks.demote_best import DemoteBest
 from agentd.core.attacks.edge import Edge
 from agentd.core.attacks.inversion import Inversion
 from agentd.core.attacks.promote_worst import PromoteWorst
 from agentd.core.attacks.random_records import RandomRecords
-from agentd.core.attacks.scheme import Claim, Draws, Known, Scheme
 
 WAYS: tuple[type[Scheme], ...] = (PromoteWorst, DemoteBest, Both, Inversion, RandomRecords, Edge)
 

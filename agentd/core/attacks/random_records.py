@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentd.core.attacks.scheme import Claim, Scheme
+from agentd.core.attacks.basis.scheme import Claim, Scheme
 
 
 class RandomRecords(Scheme):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from agentd.core.attacks.basis.scheme import Claim
 from agentd.core.attacks.both import Both
-from agentd.core.attacks.scheme import Claim
 
 SLEEPS = 100
 """Trials."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from agentd.core.attacks.basis.scheme import Claim, Scheme
 from agentd.core.attacks.demote_best import DemoteBest
 from agentd.core.attacks.promote_worst import PromoteWorst
-from agentd.core.attacks.scheme import Claim, Scheme
 
 
 class Split(Scheme):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from agentd.core.attacks.scheme import Claim, InTurn
+from agentd.core.attacks.basis.scheme import Claim, InTurn
 
 
 class Stealth(InTurn):

@@ -35,6 +35,7 @@ its own lies: it has no other data.
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 from agentd.core.bodies import SEALED, Kind
 from agentd.core.grid import UNIT
@@ -59,6 +60,9 @@ UCB_WIDTH = 0.6 * UNIT / 2.0
 class Sealed:
     """Thompson sampling (or UCB) on released records only."""
 
+    fades: ClassVar[bool] = True
+    """Whether records may lose weight with time (`--half-life`)."""
+
     def __init__(self, settings: PolicySettings, own: int, coins: Coins) -> None:
         arms = settings.arms
         self._order = [(own + step) % arms for step in range(arms)]
@@ -72,7 +76,8 @@ class Sealed:
         self._closing = [0] * arms  # batches that pulls under way will close
         self._own = [NOTHING] * arms
         self._pool = RecordPool(arms)
-        self._fading = Fading(arms, settings.half_life) if settings.half_life is not None else None
+        half_life = settings.half_life if self.fades else None
+        self._fading = Fading(arms, half_life) if half_life is not None else None
         self._decided_at = 0
         self._heard = 1
         self._group: int | None = None  # how many take part, where the terms say so

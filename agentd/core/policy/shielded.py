@@ -28,7 +28,6 @@ origins, and no rule can help.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from agentd.core.grid import UNIT
 from agentd.core.message import Columns, Held, News
@@ -45,8 +44,10 @@ from agentd.core.terms import BEACON_BYTES, Terms
 class Shielded(Sealed):
     """Thompson sampling (or UCB) on what is believed of released records."""
 
+    fades = False
+
     def __init__(self, settings: PolicySettings, own: int, coins: Coins) -> None:
-        super().__init__(replace(settings, half_life=None), own, coins)
+        super().__init__(settings, own, coins)
         self._id = own
         self._duty = duty_of(bytes(BEACON_BYTES), own, settings.arms)
         self._beliefs = Beliefs(settings.arms, settings.tolerate, self._pool)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentd.core.attacks.adaptive.swap import AdaptiveSwap
-from agentd.core.attacks.scheme import BUSY_UNTIL, Claim
+from agentd.core.attacks.basis.scheme import BUSY_UNTIL, Claim
 
 HARDER = 1.5
 """Times as many deviations: it will not be there when they show."""

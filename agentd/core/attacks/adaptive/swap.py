@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentd.core.attacks.scheme import DEVIATIONS, Adaptive, Claim
+from agentd.core.attacks.basis.scheme import DEVIATIONS, Adaptive, Claim
 
 
 class AdaptiveSwap(Adaptive):

@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agentd.core.attacks.honest_pool import HonestPool
+from agentd.core.attacks.basis.honest_pool import HonestPool
 
 Draws = Callable[[int], NDArray[np.float64]]
 """Uniform numbers in [0, 1), as many as asked for."""
