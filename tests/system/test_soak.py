@@ -15,14 +15,17 @@ import pytest
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 LEAKING = """
+import time
+
 from agentd.core.policy import sealed
 
-kept = []
+kept, began_s = [], time.monotonic()
 choose = sealed.Sealed.choose
 
 
 def leak(self, *arguments):
-    kept.append(bytearray(b"x" * 20_000))
+    while len(kept) < 50 * (time.monotonic() - began_s):  # five megabytes a second, however slow rounds are
+        kept.append(bytearray(b"x" * 100_000))
     return choose(self, *arguments)
 
 
