@@ -1,0 +1,1 @@
+"""What every attack is made of: what it claims, what it may know."""
