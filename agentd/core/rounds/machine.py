@@ -175,7 +175,7 @@ class Rounds(Generic[Frame]):
         for neighbour in self.everybody:
             if neighbour.standing <= _LIVE and 0 < neighbour.round < round_ - SLACK // 2:
                 neighbour.standing = _DOWN
-                self._patience.suspect(neighbour, self._done_s, self._turn)
+                self._patience.left_behind(neighbour, self._done_s, self._turn)
 
     def hear(
         self, neighbour: Neighbour[Frame], frame: Frame, size: int, *, hold: bool = True, newest: bool = False

@@ -100,6 +100,13 @@ class Patience(Generic[Frame]):
 
     def suspect(self, neighbour: Neighbour[Frame], now_s: float, turn: int) -> None:
         """It was too late too often; keep in mind how late."""
+        self._keep_in_mind(neighbour, now_s, turn)
+
+    def left_behind(self, neighbour: Neighbour[Frame], now_s: float, turn: int) -> None:
+        """We went to where the run is without it, whatever it has left: it is named if it does not come, too."""
+        self._keep_in_mind(neighbour, now_s, turn)
+
+    def _keep_in_mind(self, neighbour: Neighbour[Frame], now_s: float, turn: int) -> None:
         known = self._suspects.get(neighbour.id)
         if known is None or turn - known.turn > FORGOTTEN_TURNS:
             known = Suspect(0, 0.0, now_s, turn, 0.0)
