@@ -5,7 +5,8 @@
     AgentdError                 exit 1   something failed while running
     ├── SettingsError           exit 2   the operator's flags make no sense
     │   └── ConfigurationError  exit 78  a file or a place the operator named is unusable
-    │       └── StateUnusable   exit 78  the state on disk is somebody else's, in use or damaged
+    │       ├── StateUnusable   exit 78  the state on disk is somebody else's, in use or damaged
+    │       └── NewerSelf       exit 78  a message of one's own came back that is newer than the state
     ├── EnvironmentUnreachable  exit 69  nobody answers where the environment should be
     ├── ToolMissing             exit 69  a program or service of this machine that the command needs is not there
     ├── BudgetExhausted         exit 75  the privacy budget is spent and the operator said to stop then
@@ -47,6 +48,10 @@ class ConfigurationError(SettingsError):
 
 class StateUnusable(ConfigurationError):
     """The state on disk is somebody else's, in use, damaged or out of reach."""
+
+
+class NewerSelf(ConfigurationError):
+    """This agent has signed something that its state knows nothing of: it is an old copy, or runs twice."""
 
 
 class EnvironmentUnreachable(AgentdError):

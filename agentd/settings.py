@@ -31,6 +31,7 @@ from agentd.core.policy.knobs import (
 )
 from agentd.core.privacy.sealing import share_of
 from agentd.core.rewards import DISTRIBUTIONS
+from agentd.core.signed import VERIFY_EVERY
 from agentd.core.upwards import shown
 from agentd.errors import SettingsError
 from agentd.keys.keying import Keying, keying_faults
@@ -39,6 +40,9 @@ from agentd.watching import Watching, watching_faults
 
 NOISES = ("exact", "opendp")
 """Where running agents take their noise from: the exact sampler of `core.privacy`, or OpenDP's."""
+
+MAX_SIMULATED = 1 << 20
+"""Agents of a run in memory; those that are processes have ids of 16 bits."""
 CLOCKS = ("lockstep", "free")
 ON_BUDGET = ("listen", "stop")
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -150,6 +154,14 @@ class Pace:
         testbed_help="Seconds to wait for neighbours and the environment at the start; 0: for ever.",
     )
 
+    verify_every: int = knob(
+        VERIFY_EVERY,
+        **within(1, 64),
+        help="Where the roster requires signatures: trials within which what is told in every round is verified; all "
+        "agents of a run must say the same.",
+        testbed_help="With --keys: trials within which what is told in every round is verified; 1: before it counts.",
+    )
+
     @property
     def ready_s(self) -> float:
         """For how long to wait at the start."""
@@ -168,13 +180,38 @@ class Spending(Budget):
     )
 
 
+def _per_process_fault(per_process: str) -> str | None:
+    if per_process == "auto" or (per_process.isascii() and per_process.isdigit() and int(per_process[:6]) > 0):
+        return None
+    return f"--per-process must be a number of agents ≥ 1, or 'auto', got {per_process!r}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hosting:
+    """How the agents of a testbed are spread over processes."""
+
+    per_process: str = knob(
+        "1",
+        check=_per_process_fault,
+        metavar="INT|auto",
+        testbed_help="Agents that share a process; auto: as many processes as cores, and as the limit on open files "
+        "allows. Thousands of agents need this.",
+    )
+
+    def __post_init__(self) -> None:
+        if faults := list(faults_of(self)):
+            raise SettingsError("; ".join(faults))
+
+
 @dataclass(frozen=True, kw_only=True)
 class TestbedSettings(RunKnobs):
     """Agents, arms, algorithm: everything that decides what a run does."""
 
     __test__ = False  # not a test class, whatever pytest makes of the name
 
-    agents: int = knob(20, **within(1, MAX_AGENT_ID + 1), help="Number of agents, M.")
+    agents: int = knob(
+        20, **within(1, MAX_SIMULATED), help="Number of agents, M; beyond 65536, which is all ids, in memory only."
+    )
     edge_probability: float = knob(
         0.3, **_SHARE, help="Edge probability of the Erdős–Rényi graph; it is redrawn until it is connected."
     )

@@ -43,7 +43,7 @@ RULES = {
     ),
     "agentd.core": (
         *("agentd.core.attacks", "agentd.core.attacks.basis", "agentd.core.bodies", "agentd.core.policy"),
-        *("agentd.core.privacy", "agentd.core.trust"),
+        *("agentd.core.privacy", "agentd.core.signed", "agentd.core.trust"),
     ),
     "agentd.core.attacks": (
         *("agentd.core", "agentd.core.attacks.adaptive", "agentd.core.attacks.basis", "agentd.core.bodies"),
@@ -60,12 +60,21 @@ RULES = {
     "agentd.core.policy.remembered": ("agentd.core",),
     "agentd.core.privacy": ("agentd.core",),
     "agentd.core.rounds": ("agentd.core", "agentd.core.trust"),
+    "agentd.core.signed": ("agentd.core", "agentd.core.bodies"),
     "agentd.core.trust": ("agentd.core", "agentd.core.bodies"),
     "agentd.wire": ("agentd.core.*", "agentd.errors"),
     "agentd.shell": (
         *("agentd.core.*", "agentd.wire", "agentd.shell.alone", "agentd.shell.doors", "agentd.shell.state"),
         *("agentd.errors", "agentd.files", "agentd.settings", "agentd.terms_file", "agentd.untrusted"),
-        *("agentd.shell.watch", "agentd.hangups", "agentd.keys"),
+        *("agentd.shell.attendance", "agentd.shell.signing", "agentd.shell.watch", "agentd.hangups", "agentd.keys"),
+    ),
+    "agentd.shell.attendance": (
+        *("agentd.core.*", "agentd.wire", "agentd.shell", "agentd.shell.alone", "agentd.shell.state"),
+        *("agentd.shell.signing", "agentd.shell.watch", "agentd.errors", "agentd.settings"),
+    ),
+    "agentd.shell.host": (
+        *("agentd.wire", "agentd.shell", "agentd.shell.attendance", "agentd.shell.doors", "agentd.shell.state"),
+        *("agentd.errors", "agentd.hangups", "agentd.settings"),
     ),
     "agentd.shell.alone": (
         *("agentd.core.*", "agentd.wire", "agentd.shell", "agentd.shell.state", "agentd.real_arms"),
@@ -79,6 +88,10 @@ RULES = {
         *("agentd.core.*", "agentd.wire", "agentd.shell.json_log"),
         *("agentd.errors", "agentd.files", "agentd.settings", "agentd.untrusted"),
     ),
+    "agentd.shell.signing": (
+        *("agentd.core.*", "agentd.wire", "agentd.shell", "agentd.shell.doors", "agentd.keys"),
+        *("agentd.errors", "agentd.files"),
+    ),
     "agentd.shell.watch": (
         *("agentd.core.*", "agentd.shell", "agentd.shell.state"),
         *("agentd.errors", "agentd.settings", "agentd.untrusted", "agentd.watching"),
@@ -89,8 +102,9 @@ RULES = {
         *("agentd.core.*", "agentd.errors", "agentd.files", "agentd.plot", "agentd.settings", "agentd.untrusted"),
         *("agentd.quantities", "topology"),
     ),
+    "agentd.runs.history": ("agentd.core", "agentd.runs", "agentd.files", "agentd.untrusted"),
     "agentd.environment": (
-        *("agentd.core", "agentd.core.trust", "agentd.wire", "agentd.runs"),
+        *("agentd.core", "agentd.core.trust", "agentd.wire", "agentd.runs", "agentd.runs.history"),
         *(
             "agentd.shell.agreement",
             "agentd.shell.doors",
@@ -102,15 +116,19 @@ RULES = {
         *("agentd.addresses", "agentd.errors", "agentd.files", "agentd.terms_file", "agentd.untrusted"),
         *("agentd.core.policy", "agentd.keys", "agentd.real_arms", "agentd.watching"),
     ),
-    "agentd.simulation": ("agentd.core.*", "agentd.wire", "agentd.runs", "agentd.errors"),
+    "agentd.cluster": ("agentd.addresses", "agentd.errors", "agentd.plugins", "agentd.untrusted"),
+    "agentd.simulation": (
+        *("agentd.core.*", "agentd.wire", "agentd.runs", "agentd.runs.history", "agentd.errors", "topology.shells"),
+    ),
     "agentd.experiment": (
+        "agentd.cluster",
         *("agentd.core.*", "agentd.runs", "agentd.plot", "agentd.simulation"),
         *("agentd.errors", "agentd.files", "agentd.interrupts", "agentd.plugins"),
     ),
     "agentd.charts": (
         *("agentd.core", "agentd.core.policy", "agentd.environment.pull_journal", "agentd.plot", "agentd.runs"),
         *("agentd.experiment.played_beside", "agentd.experiment.theory", "agentd.errors", "agentd.quantities"),
-        *("agentd.shell.state.reader", "agentd.untrusted"),
+        *("agentd.runs.history", "agentd.shell.state.reader", "agentd.untrusted"),
     ),
     "agentd.dashboard": (
         *(
@@ -120,10 +138,12 @@ RULES = {
             "agentd.core.trust",
             "agentd.environment.pull_journal",
             "agentd.runs",
+            "agentd.runs.history",
         ),
         *("agentd.shell.link_faults", "agentd.shell.state.reader", "agentd.errors", "agentd.untrusted"),
     ),
     "agentd.sweeps": (
+        "agentd.cluster",
         *("agentd.runs", "agentd.simulation", "agentd.plot", "agentd.experiment.parallel", "agentd.experiment.theory"),
         *("agentd.errors", "agentd.files", "agentd.plugins", "agentd.settings", "agentd.untrusted"),
     ),
@@ -143,6 +163,7 @@ RULES = {
     "agentd.bench": (
         *("agentd.core.*", "agentd.wire", "agentd.shell.doors", "agentd.shell.sockets", "agentd.runs"),
         *("agentd.environment", "agentd.simulation", "agentd.errors", "agentd.fork_server", "agentd.listeners"),
+        "agentd.untrusted",
     ),
     "agentd.check": (
         *("agentd.check.*", "agentd.core.*", "agentd.environment", "agentd.shell.*"),
@@ -156,7 +177,7 @@ RULES = {
     "agentd.cli": ("agentd.*", "deploy.*", "topology"),
     "agentd.cli.configuration": ("agentd.*",),
     "agentd.cli.in_memory": ("agentd.*", "topology"),
-    "agentd.cli.keys": ("agentd.*",),
+    "agentd.cli.keys": ("agentd.*", "deploy.containers", "deploy.devices"),
     "agentd.cli.testbed": ("agentd.*", "deploy.*"),
     "agentd.cli.watching": ("agentd.*", "deploy.*", "topology"),
     "deploy": (),
@@ -191,8 +212,13 @@ RULES = {
         "agentd.keys",
     ),
     "deploy.containers": (
-        *("deploy.plan", "deploy.testbed", "deploy.local", "agentd.runs", "agentd.environment"),
+        *("deploy.plan", "deploy.testbed", "deploy.local", "agentd.runs", "agentd.runs.history", "agentd.environment"),
+        "agentd.keys",
         *("agentd.errors", "agentd.files", "agentd.plugins", "agentd.settings", "agentd.untrusted"),
+    ),
+    "deploy.devices": (
+        *("deploy.containers", "deploy.plan", "agentd.core", "agentd.addresses", "agentd.errors", "agentd.files"),
+        *("agentd.keys", "agentd.settings", "agentd.untrusted"),
     ),
     "deploy.chaos": (
         *("deploy.plan", "deploy.testbed", "agentd.runs", "agentd.shell.link_faults"),
@@ -329,12 +355,17 @@ def test_nobody_reaches_through_an_agent_for_what_its_turn_tells() -> None:
         assert not reached, f"{module_of(path)} reaches for {reached}"
 
 
-def test_only_the_command_line_reaches_for_deploy_and_only_what_makes_runs_for_topology() -> None:
+TOPOLOGY_IS_ASKED_BY = {"agentd.runs.scenario", "agentd.runs.spec", "agentd.simulation.sparse_spread"}
+
+
+def test_only_the_command_line_reaches_for_deploy_and_only_what_makes_or_spreads_runs_for_topology() -> None:
+    """Graphs come in by the scenario; who is how far from whom, where that is no table any more, is topology's."""
     for path in SOURCES:
         module, names = module_of(path), imports_of(path)
         if module.startswith("agentd.") and not module.startswith("agentd.cli"):
             assert not [name for name in names if name.startswith("deploy")], module
-            assert module == "agentd.runs.scenario" or not [name for name in names if name.startswith("topology")]
+            reaches = any(name.startswith("topology") for name in names)
+            assert not reaches or module in TOPOLOGY_IS_ASKED_BY, module
 
 
 def test_only_the_program_itself_imports_the_command_line() -> None:

@@ -29,7 +29,7 @@ from agentd.core.policy.knobs import Budget, PolicyKnobs, about, flag_of
 from agentd.core.privacy.laplace import SeededLaplace
 from agentd.core.terms import Terms
 from agentd.settings import AgentSettings, Pace, RunKnobs, Spending, TestbedSettings, as_typed, ordered
-from agentd.shell.daemon import agent_of
+from agentd.shell.attendance.agent_making import agent_of
 from agentd.wire.environment_messages import Welcome
 from deploy.kubernetes.toml_text import agent_toml
 from deploy.plan.arguments import agent_arguments
@@ -264,6 +264,7 @@ COMPANIONS = {
     "keys": (KEYED := {"--keys": "/k", "--roster": "/r", "--operator-fingerprint": "cd" * 32}),
     "roster": KEYED,
     "operator_fingerprint": KEYED,
+    "roster_note": KEYED,
 }
 
 

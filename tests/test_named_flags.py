@@ -15,8 +15,8 @@ from generate.of_commands import commands
 
 CODE = re.compile(r"`([^`]+)`")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
-OF_OTHERS = {"--no-deps", "--record-scenarios", "--help", "--version"}
-"""Of pip, of our tests, and of every command."""
+OF_OTHERS = {"--no-deps", "--record-scenarios", "--help", "--version", "--host", "--nthreads", "--rollback"}
+"""Of pip, of our tests, of every command, and of Dask."""
 PAGES = [page for page in all_pages() if page != "CHANGELOG.md"]  # which tells of what was
 
 

@@ -9,18 +9,18 @@ import pytest
 
 from agentd.addresses import is_loopback
 from agentd.core.attacks import SCHEMES
-from agentd.core.message import MAX_AGENT_ID, MAX_ARMS, MAX_LIFETIME, MAX_TRIAL
+from agentd.core.message import MAX_ARMS, MAX_LIFETIME, MAX_TRIAL
 from agentd.core.policy import ALGORITHMS, PolicySettings
 from agentd.core.policy.knobs import MIN_EPSILON
 from agentd.errors import SettingsError
-from agentd.settings import AgentSettings, TestbedSettings
+from agentd.settings import MAX_SIMULATED, AgentSettings, TestbedSettings
 
 NAN, INF = float("nan"), float("inf")
 KNOWN = ", ".join(ALGORITHMS)
 
 TESTBED_FAULTS: list[tuple[dict[str, Any], str]] = [
-    ({"agents": 0}, "--agents must be in 1…65536, got 0"),
-    ({"agents": MAX_AGENT_ID + 2}, "--agents must be in 1…65536, got 65537"),
+    ({"agents": 0}, "--agents must be in 1…1048576, got 0"),
+    ({"agents": MAX_SIMULATED + 1}, "--agents must be in 1…1048576, got 1048577"),
     ({"edge_probability": -0.1}, "--edge-probability must be in [0, 1], got -0.1"),
     ({"edge_probability": NAN}, "--edge-probability must be in [0, 1], got nan"),
     ({"rounds": 0}, f"--rounds must be in 1…{MAX_TRIAL}, got 0"),
@@ -79,7 +79,7 @@ def test_a_fault_of_a_testbed_is_told_in_one_sentence(given: dict[str, Any], sen
     [
         {},
         {"agents": 1, "rounds": 1, "random_arms": 1},
-        {"agents": MAX_AGENT_ID + 1, "rounds": MAX_TRIAL, "arms": (0.0, 1.0), "seed": (1 << 64) - 1},
+        {"agents": MAX_SIMULATED, "rounds": MAX_TRIAL, "arms": (0.0, 1.0), "seed": (1 << 64) - 1},
         {"gamma": "0", "edge_probability": 0.0, "contamination": 0.0, "epsilon": MIN_EPSILON},
         {"gamma": str(MAX_LIFETIME), "edge_probability": 1.0, "contamination": 1.0, "byzantine": 20, "seed": 0},
         {"arm_range": (0.5, 0.5), "policies": {0: "ucb1", 19: "coop-ucb"}, "attack": "relay-point:0.5"},

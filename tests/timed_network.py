@@ -292,9 +292,11 @@ class TimedNetwork:
         self._wait(node)
 
     def _publish(self, node: Node, batches: list[Batch], *, flags: int, leaves: bool = False) -> None:
+        next_round = node.rounds.next_round
         if node.rounds.may_be_behind:
             self._catch_up(node)
-        node.rounds.enter(node.rounds.round if leaves else node.rounds.next_round)
+            next_round = node.rounds.looked_around()
+        node.rounds.enter(node.rounds.round if leaves else next_round)
         node.sequence += 1
         node.longest_s, node.spoke_s = max(node.longest_s, self.now_s - node.spoke_s), self.now_s
         frame = self._frame(node, flags, batches)

@@ -50,6 +50,8 @@ class VirtualLine:
 class VirtualTransport:
     """The lines of one agent; `sent` is what it published, and when."""
 
+    gather = None
+
     def __init__(self, own: int, peers: Iterable[int]) -> None:
         self.own = own
         self.lines = {peer: VirtualLine(self, peer) for peer in peers}
@@ -88,11 +90,11 @@ class VirtualTransport:
     def now_s(self) -> float:
         return self._now_s
 
-    def wait_for_any(self, lines: Iterable[Line]) -> None:
+    async def wait_for_any(self, lines: Iterable[Line]) -> None:
         watched = [self.lines[line.id] for line in lines]
         self.pass_time(SLICE_S, lambda: bool(self._events) or any(line.parts for line in watched))
 
-    def ready(self, lines: Iterable[Line], seconds: float) -> set[int]:
+    async def ready(self, lines: Iterable[Line], seconds: float) -> set[int]:
         watched = [self.lines[line.id] for line in lines]
         if not any(line.parts for line in watched):
             self.pass_time(seconds, lambda: any(line.parts for line in watched))

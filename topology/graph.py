@@ -20,7 +20,7 @@ __all__ = [
     "require_connected",
 ]
 
-MAX_NODES = 65_536
+MAX_NODES = 1 << 20
 """No graph has more nodes: an agent's number fits in 16 bits."""
 
 MAX_EDGES = 1_048_576

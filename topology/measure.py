@@ -7,6 +7,7 @@ of cliques that together hold every agent; it is NP-hard, and a greedy cover bou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -17,6 +18,9 @@ from topology.validation import TopologyError, whole
 
 MAX_MEASURED_NODES = 4096
 """Larger graphs are not measured: their table of all hop counts would take more than 64 MiB."""
+
+Neighbours = Sequence[Sequence[int]]
+"""Of each node."""
 
 Distances = NDArray[np.int32]
 """Hops from each node to each node; -1 where there is no way."""
@@ -75,20 +79,54 @@ def measure(graph: Graph, gamma: int | None = None) -> Measures:
 
 
 def distances(graph: Graph) -> Distances:
+    """Hops between all pairs of a graph."""
+    return distances_among([graph.neighbours(node) for node in range(graph.nodes)])
+
+
+def distances_among(neighbours: Neighbours) -> Distances:
     """Hops between all pairs, found by widening everyone's ball one hop at a time."""
-    if graph.nodes > MAX_MEASURED_NODES:
-        raise TopologyError(f"{graph.nodes} nodes are too many to measure; at most {MAX_MEASURED_NODES} are")
-    hops = np.full((graph.nodes, graph.nodes), -1, dtype=np.int32)
+    nodes = len(neighbours)
+    if nodes > MAX_MEASURED_NODES:
+        raise TopologyError(f"{nodes} nodes are too many to measure; at most {MAX_MEASURED_NODES} are")
+    hops = np.full((nodes, nodes), -1, dtype=np.int32)
     np.fill_diagonal(hops, 0)
     balls = _packed(hops == 0)
-    listeners, starts = _neighbourhoods(graph)
-    for hop in range(1, graph.nodes):
+    listeners, starts = _neighbourhoods(neighbours)
+    for hop in range(1, nodes):
         wider = _union(balls, listeners, starts)
         fresh = wider & ~balls
         if not fresh.any():
             break
         _mark(hops, fresh, hop)
         balls = wider
+    return hops
+
+
+def diameter_bounds(neighbours: Neighbours) -> tuple[int, int]:
+    """The least and the most that the diameter of a connected graph can be, from three searches.
+
+    From anywhere to who is farthest, from there to who is farthest again, and from the middle of that way: the second
+    is a distance that there is, and everybody reaches everybody through the middle.
+    """
+    far = max(range(len(neighbours)), key=_hops_from(neighbours, 0).__getitem__)
+    hops = _hops_from(neighbours, far)
+    longest = max(hops)
+    middle = hops.index(longest)
+    while hops[middle] > longest // 2:
+        middle = next(near for near in neighbours[middle] if hops[near] < hops[middle])
+    around = max(_hops_from(neighbours, middle))
+    return max(longest, around), 2 * around
+
+
+def _hops_from(neighbours: Neighbours, start: int) -> list[int]:
+    hops = [-1] * len(neighbours)
+    hops[start] = 0
+    reached = [start]
+    for node in reached:  # grows while it is walked: breadth first
+        for near in neighbours[node]:
+            if hops[near] < 0:
+                hops[near] = hops[node] + 1
+                reached.append(near)
     return hops
 
 
@@ -171,10 +209,10 @@ def _packed(marks: NDArray[np.bool_]) -> NDArray[np.uint64]:
     return bits.view("<u8").astype(np.uint64, copy=False)
 
 
-def _neighbourhoods(graph: Graph) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _neighbourhoods(neighbours: Neighbours) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Everyone's neighbours and itself in one list, and where each node's part of it begins."""
-    around = [member for node in range(graph.nodes) for member in (node, *graph.neighbours(node))]
-    sizes = np.array(graph.degrees(), dtype=np.intp) + 1
+    around = [member for node, near in enumerate(neighbours) for member in (node, *near)]
+    sizes = np.array([len(near) + 1 for near in neighbours], dtype=np.intp)
     return np.array(around, dtype=np.intp), np.concatenate([[0], np.cumsum(sizes)[:-1]])
 
 

@@ -11,6 +11,12 @@ from topology.graph import Edge
 
 _DRAWS_AT_ONCE = 1 << 20  # bounds the memory of one draw; the result does not depend on it
 
+PAIRWISE_NODES = 4096
+"""Up to so many nodes every pair has a uniform number of its own; beyond, their number would be all the work."""
+
+_GAPS_AT_ONCE = 1 << 16  # uniform numbers drawn at once; part of what a seed means, as the last ones are thrown away
+_TABLE_GAPS = 4  # how long the table of gaps is, in mean gaps
+
 
 def ordered(i: int, j: int) -> Edge:
     """The edge between two nodes, lower one first."""
@@ -25,15 +31,38 @@ def all_pairs(nodes: int) -> Iterator[Edge]:
 def bernoulli_pairs(nodes: int, probability: float, rng: np.random.Generator) -> NDArray[np.int64]:
     """Each pair with the same probability, as two rows of lower and higher nodes."""
     pairs = nodes * (nodes - 1) // 2
-    chosen = [
-        start + np.flatnonzero(rng.random(min(_DRAWS_AT_ONCE, pairs - start)) < probability)
-        for start in range(0, pairs, _DRAWS_AT_ONCE)
-    ]
-    at = np.concatenate([np.zeros(0, dtype=np.int64), *chosen])
+    if nodes > PAIRWISE_NODES:
+        at = _skipped(pairs, probability, rng)
+    else:
+        chosen = [
+            start + np.flatnonzero(rng.random(min(_DRAWS_AT_ONCE, pairs - start)) < probability)
+            for start in range(0, pairs, _DRAWS_AT_ONCE)
+        ]
+        at = np.concatenate([np.zeros(0, dtype=np.int64), *chosen])
     rows = np.arange(nodes, dtype=np.int64)
     starts = rows * (2 * nodes - rows - 1) // 2  # where each row of the upper triangle begins, read row by row
     lower = np.searchsorted(starts[:-1], at, side="right") - 1  # the last row is empty
     return np.stack([lower, at - starts[lower] + lower + 1])
+
+
+def _skipped(pairs: int, probability: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Which of so many pairs are chosen, from one uniform number per chosen pair instead of one per pair.
+
+    From one chosen pair to the next, k pairs or more are passed over with chance (1 - p)^k; these powers are multiplied
+    up in a table, so that no logarithm of some machine's decides. What is longer than the table goes on after its end.
+    """
+    if probability == 0.0:
+        return np.zeros(0, dtype=np.int64)
+    longest = min(pairs, int(_TABLE_GAPS / probability) + 1)
+    reached = np.cumprod(np.full(longest, 1.0 - probability))[::-1]
+    found, at = [np.zeros(0, dtype=np.int64)], -1
+    while at < pairs:
+        passed = longest - np.searchsorted(reached, rng.random(_GAPS_AT_ONCE), side="right")
+        steps = np.cumsum(np.minimum(passed + 1, longest)) + at
+        found.append(steps[passed < longest])
+        at = int(steps[-1])
+    places = np.concatenate(found)
+    return places[places < pairs]
 
 
 def paired_stubs(nodes: int, degree: int, rng: np.random.Generator) -> set[Edge] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from itertools import pairwise
@@ -28,7 +29,15 @@ Open = Callable[[int], AbstractContextManager[Sequence[Place]]]
 
 
 def bench_lockstep(
-    network: Network, graph_file: Path, transport: str, places: Open, *, rounds: int, repetitions: int, say: Say
+    network: Network,
+    graph_file: Path,
+    transport: str,
+    places: Open,
+    *,
+    rounds: int,
+    repetitions: int,
+    per_process: str = "1",
+    say: Say,
 ) -> dict[str, Any]:
     """Rounds per second of agents and of the bare loop once they run, start-up time and memory per agent.
 
@@ -39,6 +48,8 @@ def bench_lockstep(
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOADED)
     flags = ["--topology", str(graph_file), "--rounds", str(WARM_UP + rounds), "--transport", transport]
+    if per_process != "1":
+        flags += ["--per-process", per_process]
     say(f"{network.agents} agents, {rounds} rounds of {ALGORITHM} over {transport}")
     memories = [MemoryUse() for _ in range(repetitions + 1)]
     ours = [run_testbed(flags, memories[0])]
@@ -56,6 +67,7 @@ def bench_lockstep(
     ]
     return {
         "agents": network.agents,
+        "per_process": per_process,
         "transport": transport,
         "rounds": rounds,
         "algorithm": ALGORITHM,
@@ -88,7 +100,8 @@ class MemoryUse:
         try:
             agents = json.loads((place / "status.json").read_text(encoding="utf-8"))["agents"]
             if agents and min(agent["trial"] for agent in agents) >= SETTLED:
-                self._each = [_memory_of(pid) for name, pid in processes_of(place).items() if name != ENVIRONMENT]
+                sharing = Counter(pid for name, pid in processes_of(place).items() if name != ENVIRONMENT)
+                self._each = [_memory_of(pid, agents) for pid, agents in sharing.items()]
         except (OSError, ValueError, KeyError):  # they have not started, or have ended
             return
 
@@ -103,8 +116,9 @@ class MemoryUse:
         return median(rss for _, rss in self._each) if self._each else 0.0
 
 
-def _memory_of(pid: int) -> tuple[float, float]:
+def _memory_of(pid: int, agents: int) -> tuple[float, float]:
+    """Of each of so many agents of a process."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
     # The kernel's kB are of 1,024 bytes, our MB of a million.
     megabytes = {line.split(":")[0]: int(line.split()[1]) * 1024 / 1e6 for line in lines[1:]}
-    return megabytes["Pss"], megabytes["Rss"]
+    return megabytes["Pss"] / agents, megabytes["Rss"] / agents

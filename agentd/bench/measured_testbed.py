@@ -44,12 +44,12 @@ class Run:
         self.reports = json.loads((place / "reports.json").read_text(encoding="utf-8"))["reports"]
 
 
-def run_testbed(flags: list[str], look: Look) -> Run:
+def run_testbed(flags: list[str], look: Look, *, algorithm: str = ALGORITHM) -> Run:
     """Run a testbed to its end, and look at it all the while."""
     with tempfile.TemporaryDirectory() as home:
         place = Path(home) / "run"
         command = [sys.executable, "-m", "agentd", "up", "--no-state", "--json", "--run-dir", str(place)]
-        command += ["--algorithm", ALGORITHM, "--gamma", str(GAMMA), *flags]
+        command += ["--algorithm", algorithm, "--gamma", str(GAMMA), *flags]
         started = time.time()
         with (Path(home) / "err").open("w+b") as err:
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=err)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from agentd.charts.chart import Chart, Series, series_of
 from agentd.charts.of_run import ENVIRONMENTS_VIEW, regret_of, share_of_arms
+from agentd.charts.over_time import rounds_of
 from agentd.charts.run_facts import RunFacts, mapping, read_facts, text
 from agentd.plot.curves import REGRET_LABEL, ROUND_LABEL
 
@@ -31,6 +32,7 @@ def compared(runs: Runs) -> list[Chart]:
         ("regret", "Group regret", REGRET_LABEL, _regret, ENVIRONMENTS_VIEW),
         ("best_arm", "Pulls of the best arm", "share of pulls (%)", _best_share, ENVIRONMENTS_VIEW),
         ("round_time", "Time of a round", "milliseconds", _round_time, "The median of the agents, by their logs."),
+        ("messages_over_time", "Messages sent", "messages", _messages, "All agents together, since the beginning."),
     ]
     if len(agents) > 1:
         per_agent = ("regret_per_agent", "Regret per agent", "regret of an agent (reward units)")
@@ -94,6 +96,11 @@ def _round_time(facts: RunFacts) -> Points | None:
     if facts.pace is None:
         return None
     return np.array(facts.pace.rounds, dtype=np.float64), 1000.0 * np.array(facts.pace.usual_s)
+
+
+def _messages(facts: RunFacts) -> Points | None:
+    sent = np.array([look.messages for look in facts.history], dtype=np.float64)
+    return (rounds_of(facts), sent) if sent.any() else None
 
 
 def _settings(facts: RunFacts) -> dict[str, str]:

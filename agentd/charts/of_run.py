@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentd.charts.chart import BARS, Chart, Mark, Series, series_of
+from agentd.charts.over_time import (
+    bytes_over_time,
+    dropped_over_time,
+    epsilon_over_time,
+    messages_over_time,
+    over_time,
+)
 from agentd.charts.run_facts import RunFacts, mapping, read_facts, text
 from agentd.core.rewards import DISTRIBUTIONS
 from agentd.experiment import theory
-from agentd.plot.curves import REGRET_LABEL, ROUND_LABEL
+from agentd.plot.curves import REGRET_LABEL
 from agentd.runs.regret import NOT_PULLED, regret_curve
 from agentd.runs.yardstick import NAMES, SIMULATED
 
@@ -35,15 +43,17 @@ _WINDOWS, _PULLS = 120, 100
 def charts_of(run: str | Path | RunFacts) -> list[Chart]:
     """Every chart that there is data for, of a run that is over or under way; ConfigurationError where there is no run.
 
-    Regret, share of arms, time of a round; ε, messages, bytes and drops of each agent. No series has more than a
-    thousand points.
+    Regret, share of arms, time of a round; ε, messages, bytes and drops over time, and of each agent. No series has
+    more than a thousand points.
     """
     facts = run if isinstance(run, RunFacts) else read_facts(run)
     makers: tuple[Callable[[RunFacts], Chart | None], ...] = (
-        *(_regret, _share, _round_time, _epsilon),
-        *(_messages, _bytes, _dropped),
+        *(_regret, _share, _round_time),
+        *(epsilon_over_time, messages_over_time, bytes_over_time, dropped_over_time),
+        *(_epsilon, _messages, _bytes, _dropped),
     )
-    return [chart for make in makers if (chart := make(facts)) is not None]
+    charts = [chart for make in makers if (chart := make(facts)) is not None]
+    return [chart if chart.kind == BARS else replace(chart, marks=marks_of(facts)) for chart in charts]
 
 
 def marks_of(facts: RunFacts) -> tuple[Mark, ...]:
@@ -87,7 +97,7 @@ def _regret(facts: RunFacts) -> Chart | None:
         note += " The run is under way: the others are simulated as if every agent made every pull."
     elif not facts.over:
         note += " The run is under way: what it is held against is simulated when it is over."
-    return _over_time(facts, lines, "regret", "Group regret", REGRET_LABEL, note)
+    return over_time(lines, "regret", "Group regret", REGRET_LABEL, note)
 
 
 def _bound(facts: RunFacts, rounds: NDArray[np.float64]) -> list[tuple[str, NDArray[np.float64]]]:
@@ -114,7 +124,7 @@ def _share(facts: RunFacts) -> Chart | None:
     width = int(ends[0])
     over = "each round" if width == 1 else f"{width} rounds"
     note = f"All agents, over {over}. The environment's view: made with every pull, which no agent knows."
-    return _over_time(facts, lines, "share", "Pulls by arm", "share of pulls (%)", note)
+    return over_time(lines, "share", "Pulls by arm", "share of pulls (%)", note)
 
 
 def _arm_label(facts: RunFacts, arm: int) -> str:
@@ -128,18 +138,13 @@ def _round_time(facts: RunFacts) -> Chart | None:
     if facts.pace is None:
         return None
     rounds = np.array(facts.pace.rounds, dtype=np.float64)
-    lines = [
-        series_of("median of the agents", rounds, 1000.0 * np.array(facts.pace.usual_s)),
-        series_of("slowest agent", rounds, 1000.0 * np.array(facts.pace.slowest_s)),
-    ]
+    lines = [series_of("median of the agents", rounds, 1000.0 * np.array(facts.pace.usual_s))]
     note = "The mean since the milestone before, by the clocks of the agents' logs."
-    return _over_time(facts, lines, "round_time", "Time of a round", "milliseconds", note)
-
-
-def _over_time(facts: RunFacts, lines: list[Series], *words: str) -> Chart:
-    """A chart over rounds: name, title, what is upwards, note; the axis and the marks are the same on all of them."""
-    name, title, y_label, note = words
-    return Chart(name, title, ROUND_LABEL, y_label, tuple(lines), marks_of(facts), note)
+    if facts.pace.slowest_s:
+        lines.append(series_of("slowest agent", rounds, 1000.0 * np.array(facts.pace.slowest_s)))
+    else:
+        note = "The mean since the look before, by the clock of the environment."
+    return over_time(lines, "round_time", "Time of a round", "milliseconds", note)
 
 
 def _epsilon(facts: RunFacts) -> Chart | None:
@@ -156,15 +161,17 @@ def _epsilon(facts: RunFacts) -> Chart | None:
     if not left:
         note += " No budget was set: --epsilon-budget."
     note += " A person behind r rewards has spent r times that."
-    return Chart("epsilon", "Privacy spent on one reward", AGENT_LABEL, "ε", tuple(bars), note=note, kind=BARS)
+    return Chart(
+        "epsilon", "Privacy spent on one reward, by agent", AGENT_LABEL, "ε", tuple(bars), note=note, kind=BARS
+    )
 
 
 def _messages(facts: RunFacts) -> Chart | None:
-    return _traffic(facts, "messages", "Messages sent", "messages", "messages")
+    return _traffic(facts, "messages", "Messages sent, by agent", "messages", "messages")
 
 
 def _bytes(facts: RunFacts) -> Chart | None:
-    return _traffic(facts, "bytes", "Bytes sent", "bytes", "bytes")
+    return _traffic(facts, "bytes", "Bytes sent, by agent", "bytes", "bytes")
 
 
 def _traffic(facts: RunFacts, name: str, title: str, y_label: str, what: str) -> Chart | None:
@@ -188,7 +195,7 @@ def _dropped(facts: RunFacts) -> Chart | None:
     if any(rest.values()):
         bars.append(_bars("other reasons", rest))
     note = "As agents reported what they heard and did not use."
-    return Chart("dropped", "Dropped, by reason", AGENT_LABEL, "messages", tuple(bars), note=note, kind=BARS)
+    return Chart("dropped", "Dropped, by agent and reason", AGENT_LABEL, "messages", tuple(bars), note=note, kind=BARS)
 
 
 def _bars(label: str, by_agent: Mapping[int, Any], *, dashed: bool = False) -> Series:

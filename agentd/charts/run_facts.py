@@ -17,13 +17,15 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from agentd.charts.round_pace import Pace, read_pace
+from agentd.charts.round_pace import Pace, pace_of, read_pace
 from agentd.environment.pull_journal import NAME as JOURNAL
 from agentd.environment.pull_journal import read_beside
 from agentd.errors import ConfigurationError
 from agentd.runs.arms import ARMS_LIMIT
 from agentd.runs.directory import LARGEST_PULLS, PULLS, read_pulls
 from agentd.runs.fault_log import read_events
+from agentd.runs.history.history_file import read_history
+from agentd.runs.history.look_back import LookBack
 from agentd.runs.regret import NOT_PULLED, rounds_made
 from agentd.runs.status import APART, Status, read_status
 from agentd.runs.yardstick import NAMES
@@ -61,6 +63,8 @@ class RunFacts:
     """The ε that an agent may spend, where it has a bound."""
     events: tuple[tuple[int, str], ...] = ()
     pace: Pace | None = None
+    history: tuple[LookBack, ...] = ()
+    """How much was said, dropped and spent over time; empty where nobody wrote it down."""
     left_out: tuple[str, ...] = ()
 
     @property
@@ -115,6 +119,7 @@ def read_facts(place: str | Path) -> RunFacts:
         raise ConfigurationError(f"{directory} holds no run that can be shown{why}")
     if arm is None:
         arm = np.empty((0, 0), dtype=np.uint16)
+    history = read_history(directory)
     none_yet: dict[str, NDArray[np.float64]] = {}
     references = attempt("regret.csv", lambda: _references(directory, arm.shape[1]), none_yet)
     if not references and not summary and arm.size:
@@ -130,7 +135,8 @@ def read_facts(place: str | Path) -> RunFacts:
         dropped=attempt("reports.json", lambda: _dropped(directory), {}),
         budgets=attempt("plan.json", lambda: _budgets(directory), {}),
         events=tuple((round_, text(what)) for round_, what in read_events(directory)),
-        pace=read_pace(directory),
+        pace=read_pace(directory) or pace_of(history),
+        history=history,
         left_out=tuple(left_out),
     )
 

@@ -25,6 +25,7 @@ VERBS = {
     "agent": ("agentd.cli.agent:agent", "Run one agent (the default: agentd --id 3 --peers …)."),
     "audit": ("agentd.cli.audit:audit", "Try to refute the privacy that an algorithm claims."),
     "bench": ("agentd.cli.bench:bench", "Measure this machine."),
+    "bundle": ("agentd.cli.keys.bundle:bundle", "Make, verify and open one signed archive for each device."),
     "chaos": ("agentd.cli.testbed.chaos:chaos", "Break things in a running testbed on purpose."),
     "check": ("agentd.cli.check:check", "Play worlds of faults, and look for what must not happen."),
     "compose": ("agentd.cli.testbed.compose:compose", "Print a testbed as a docker-compose.yml."),

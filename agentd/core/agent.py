@@ -33,6 +33,7 @@ from agentd.core.message import (
     TRIAL,
     Batch,
     Columns,
+    News,
     Single,
     by_kind,
     unsigned,
@@ -41,6 +42,7 @@ from agentd.core.origins import Origins
 from agentd.core.policy.base import Agreeing, Farsighted, Intent, Policy, Released, Restorable, Snapshot, intend
 from agentd.core.privacy.laplace import Noise
 from agentd.core.privacy.ledger import Ledger, Release
+from agentd.core.signed.signatures import Refuted, Signatures
 from agentd.core.terms import Terms
 from agentd.core.trust.lives import Lives
 
@@ -122,12 +124,14 @@ class Agent:
         lifetime: int | None = None,
         lives: Lives | None = None,
         neighbours: Iterable[int] = (),
+        signatures: Signatures | None = None,
         fast_path: bool = True,
     ) -> None:
         """One agent under the terms of its run; who releases anything needs a source of noise.
 
         `lifetime` is that of its own messages, where the terms have none. `lives` are what the environment tells;
         without them every larger incarnation is believed. In an open run there is a place for each of `neighbours`.
+        With `signatures` everything is signed, and what is not genuine refused.
         """
         if not 0 <= own <= MAX_AGENT_ID:
             raise ValueError(f"an agent id must be in 0…{MAX_AGENT_ID}, got {own}")
@@ -147,6 +151,7 @@ class Agent:
         if lives is not None:
             lives.told([(own, incarnation)])
         self.noise = noise
+        self.signatures = signatures
         self._origins = Origins.under(terms, own, neighbours)
         self._checks = Checks(terms, lives, fast_path=fast_path)
         self._gossip = Gossip(self._origins, window=window, fast_path=fast_path)
@@ -164,7 +169,8 @@ class Agent:
     @property
     def dropped(self) -> Counter[str]:
         """What was refused or lost, by reason."""
-        return self._checks.dropped + self._gossip.dropped
+        unsigned = self.signatures.dropped if self.signatures is not None else Counter[str]()
+        return self._checks.dropped + self._gossip.dropped + unsigned
 
     @property
     def redundant(self) -> Counter[str]:
@@ -279,24 +285,59 @@ class Agent:
             relays = [self.liar.forward(batch) for batch in relays]
         own = [batch for batch in (self._again, said) if batch is not None]
         self._again = None
+        if self.signatures is not None:
+            own = self.signatures.signed(own)
         return by_kind([*own, *relays])
 
     def receive(self, batches: Iterable[Batch], latest_trial: int = MAX_TRIAL) -> None:
         """Take in what neighbours said; nothing that has come so far by now can be past `latest_trial`."""
         if self.lives is not None and self.lives.changed:
-            self._checks.lives_changed()
-            self._forget(self._gossip.renew(self.lives.take()))
+            self._take_up_lives(self.lives.take())
         for batch in by_kind(batches):
             for portion in batch.portions(MAX_TURNS):
-                self._take_in(self._checks.judge_heads(portion, latest_trial))
+                if self.signatures is None:
+                    self._take_in(self._checks.judge_heads(portion, latest_trial))
+                else:
+                    self._take_in_signed(portion, latest_trial, self.signatures)
+        if self.signatures is not None:
+            self._put_back(self.signatures.overdue(self.trial))
 
-    def _take_in(self, batch: Batch) -> None:
+    def _take_up_lives(self, lives: dict[int, int]) -> None:
+        self._checks.lives_changed()
+        self._forget(self._gossip.renew(lives))
+        if self.signatures is not None:
+            self.signatures.renewed(lives)
+
+    def _take_in(self, batch: Batch) -> tuple[Batch, Batch]:
+        """Count what is new; all that was, and those of it that can be honest."""
         fresh, rows, renewed = self._gossip.hear(batch, self._checks)
         self._forget(renewed)
         news, honest = self._checks.continues(fresh, rows)
         self.heard += len(honest)
         if len(news.batch):
-            self.policy.learn(news)
+            self._learn(news)
+        return fresh, honest
+
+    def _learn(self, news: News) -> None:
+        self.policy.learn(news)
+        if self.signatures is not None:
+            self.signatures.counts(news.batch, self.trial)
+
+    def _take_in_signed(self, batch: Batch, latest_trial: int, signatures: Signatures) -> None:
+        """The same where origins sign: what is forged changes nothing, or is put right when it is found."""
+        signatures.notice_self(batch, self.incarnation, self.trial)
+        genuine = signatures.admit(self._checks.judge_heads(batch, latest_trial), self.trial)
+        self._put_back(signatures.take_expelled())
+        self._put_back(signatures.refuted(*self._take_in(genuine)))
+
+    def _put_back(self, refuted: Iterable[Refuted]) -> None:
+        """Let nothing of some origins count but one message of each, or nothing at all."""
+        for origin, good in refuted:
+            rows = self._origins.known_rows(np.array([origin]))
+            if rows[0] >= 0:
+                self._forget(rows)
+                if good is not None:
+                    self._learn(self._checks.continues(good, rows).news)
 
     def _forget(self, renewed: Columns) -> None:
         if len(renewed):

@@ -16,6 +16,7 @@ from agentd.core.policy import Policy, PolicySettings, make_policy
 from agentd.core.policy.coins import Coins
 from agentd.core.privacy.laplace import Noise
 from agentd.core.saved_state import SavedState, resume
+from agentd.core.signed.signatures import Signatures
 from agentd.core.terms import Terms
 from agentd.core.trust.lives import Lives
 
@@ -37,11 +38,12 @@ def assemble(
     neighbours: Iterable[int] = (),
     window: int = WINDOW,
     uncounted: bool = False,
+    signatures: Signatures | None = None,
 ) -> Agent:
     """An agent that runs an algorithm, or a policy that is ready, and goes on after so many trials.
 
     With the state it saved it goes on where it was, under the incarnation of that state or a newer one it is given.
-    `Agent` says what the last four but one are for, `saved_state` what it is that nobody counted its pulls.
+    `Agent` says what most of the others are for, `saved_state` what it is that nobody counted its pulls.
     """
     ready = make_policy(algorithm, settings, own, coins) if isinstance(algorithm, str) else algorithm
     if incarnation is None:
@@ -58,6 +60,7 @@ def assemble(
         lives=lives,
         neighbours=neighbours,
         window=window,
+        signatures=signatures,
     )
     if saved is not None:
         resume(agent, saved, trial, noise, uncounted=uncounted)

@@ -106,8 +106,8 @@ class Attack:
         shape = ATTACKS.get(name)
         if shape is None or (shape.value is None and number):
             raise ValueError(
-                f"unknown attack {text!r}; known are {known_attacks()}, and each with 'relay-' before it, "
-                f"{known_schemes()}{_nearest(text)}"
+                f"unknown attack {text!r}{_nearest(text)}; known are {known_attacks()}, and each with 'relay-' before "
+                f"it, {known_schemes()}"
             )
         usual = 0.0 if shape.value is None else shape.value
         return cls(name, _unit_interval(number, text) if number else usual, text.startswith(RELAY_PREFIX))
@@ -176,7 +176,7 @@ def _nearest(text: str) -> str:
     near = difflib.get_close_matches(
         text.removeprefix(RELAY_PREFIX).partition(":")[0], [*ATTACKS, *ALIASES, *SCHEMES], n=1
     )
-    return f"; did you mean {near[0]}?" if near else ""
+    return f": did you mean {near[0]}?" if near else ""
 
 
 def _unit_interval(number: str, text: str) -> float:

@@ -123,12 +123,12 @@ class Batch:
     over everything but the remaining life, or has width 0 where origins do not sign. `sound` says that every head is
     known to be within its limits, because the wire refuses others. Bodies may come packed: most copies that an agent
     hears repeat others, and theirs are never looked at. Where whoever made it knows, `sequel` says which round it is
-    and which one it repeats, and `newest` is the largest trial.
+    and which one it repeats, and `newest` is the largest trial. Where it matters, `via` is who handed each one over.
 
     A plain class: a round makes dozens, and a frozen dataclass takes three times as long to make.
     """
 
-    __slots__ = ("_body", "_cells", "_packed", "head", "kind", "newest", "sequel", "signature", "sound", "width")
+    __slots__ = ("_body", "_cells", "_packed", "head", "kind", "newest", "sequel", "signature", "sound", "via", "width")
 
     def __init__(
         self, kind: Kind, head: Columns, body: Columns | Packed, signature: NDArray[np.uint8], *, sound: bool = False
@@ -139,6 +139,7 @@ class Batch:
         self.sound = sound
         self.sequel: Sequel | None = None
         self.newest: int | None = None
+        self.via: Columns | None = None
         self._body: Columns | None
         self._cells: Cells | None = None
         self._packed: Packed | None
@@ -203,12 +204,19 @@ class Batch:
         """The chosen rows under a head of their own."""
         signature = self.signature.take(which, axis=0) if self.signature.shape[1] else unsigned(len(which))
         body = self.body[which] if self._packed is None else self._packed.take(which)
-        return Batch(self.kind, head, body, signature, sound=self.sound)
+        batch = Batch(self.kind, head, body, signature, sound=self.sound)
+        if self.via is not None:
+            batch.via = self.via[which]
+        return batch
+
+    def signed(self, signature: NDArray[np.uint8]) -> Batch:
+        """The same messages under these signatures."""
+        return Batch(self.kind, self.head, self.packed, signature, sound=self.sound)
 
     def numbered(self, sequel: Sequel) -> Batch:
         """The same messages, known to be this round."""
         batch = Batch(self.kind, self.head, self.packed, self.signature, sound=self.sound)
-        batch.sequel, batch.newest = sequel, self.newest
+        batch.sequel, batch.newest, batch.via = sequel, self.newest, self.via
         return batch
 
     def portions(self, most: int) -> list[Batch]:
@@ -289,13 +297,17 @@ def join(batches: Sequence[Batch]) -> Batch:
         return batches[0]
     head = np.concatenate([b.head for b in batches])
     signed = batches[0].signature.shape[1] > 0
-    return Batch(
+    joined = Batch(
         batches[0].kind,
         head,
         Pile(batches),
         np.concatenate([b.signature for b in batches]) if signed else unsigned(len(head)),
         sound=all(b.sound for b in batches),
     )
+    handed_over = [b.via for b in batches if b.via is not None]
+    if len(handed_over) == len(batches):
+        joined.via = np.concatenate(handed_over)
+    return joined
 
 
 def by_kind(batches: Iterable[Batch]) -> list[Batch]:

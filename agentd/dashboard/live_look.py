@@ -23,8 +23,6 @@ from agentd.runs.status import FILE as STATUS
 from agentd.shell.link_faults import LinkFaults, read_faults
 
 LINK_FAULTS = "chaos/links.json"
-_TELLING = ("flood", "wrong", "ahead")
-"""What neighbours distrust somebody for; who is only slow is late."""
 _BEHIND = 5
 """Rounds behind the furthest from which on an agent is late, where it is more than a share of what was made, too."""
 _MOST_FAULTS = 200
@@ -124,7 +122,7 @@ class LiveLook:
             and not (dead or paused)
             and (agent.id in silent or _is_late(agent, behind, furthest)),
             LIAR: agent.id in self._liars or agent.id in self._links.liars,
-            DISTRUSTED: bool(agent.doubted) or any(why in _TELLING for why in agent.blamed),
+            DISTRUSTED: agent.is_distrusted,
             DISTURBED: running and disturbed,
             DONE: agent.done,
         }

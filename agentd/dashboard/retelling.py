@@ -5,15 +5,16 @@ The page folds them just as it folds what a live run sends, so there is one way 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from agentd.charts.run_facts import RunFacts
-from agentd.dashboard.afflictions import DONE, LIAR, Afflictions
+from agentd.dashboard.afflictions import DISTRUSTED, DONE, LIAR, Afflictions
 from agentd.dashboard.changes import changes
 from agentd.dashboard.favoured_arms import LATELY, favoured
+from agentd.dashboard.past_traffic import Traffic
 from agentd.dashboard.surroundings import Edge
 from agentd.runs.regret import NOT_PULLED, regret_curve
 
@@ -28,16 +29,19 @@ def story_of(
     """The moments of a run, the first in full."""
     rounds, agents = facts.rounds, int(facts.arm.shape[0])
     regret = regret_curve(facts.arm, facts.means) if facts.means else None
+    chosen = _chosen_rounds(rounds, agents)
+    traffic = Traffic(facts.history, chosen)
     moments, before = [], dict[str, Any]()
     suffering, waiting = Afflictions.none(), sorted(faults, key=lambda fault: int(fault["round"]))
-    for number in _chosen_rounds(rounds, agents):
+    for place, number in enumerate(chosen):
         while waiting and waiting[0]["round"] <= number:
             suffering.befall(waiting.pop(0))
         now = {
             "round": number,
             "regret": None if regret is None else round(float(regret[number - 1]), 3),
+            **traffic.at(place),
             "cut": suffering.cut_edges(edges),
-            "agents": _agents(facts, number, suffering, liars),
+            "agents": _agents(facts, number, suffering, {LIAR: liars, DISTRUSTED: traffic.distrusted(place)}),
         }
         moments.append(changes(before, now))
         before = now
@@ -49,18 +53,20 @@ def _chosen_rounds(rounds: int, agents: int) -> list[int]:
     return sorted({int(each) for each in np.linspace(1, rounds, min(rounds, most)).round()}) if rounds else []
 
 
-def _agents(facts: RunFacts, number: int, suffering: Afflictions, liars: frozenset[int]) -> dict[str, dict[str, Any]]:
+def _agents(
+    facts: RunFacts, number: int, suffering: Afflictions, known: Mapping[str, frozenset[int]]
+) -> dict[str, dict[str, Any]]:
     window = facts.arm[:, max(0, number - LATELY) : number]
     arms = favoured(window, len(facts.means) or _arms_in(facts)).tolist()
     pulled = (facts.arm[:, number - 1] != NOT_PULLED).tolist()
     return {
-        str(agent): {"arm": arm, "marks": _marks(agent, suffering, liars, pulled=pulled[agent])}
+        str(agent): {"arm": arm, "marks": _marks(agent, suffering, known, pulled=pulled[agent])}
         for agent, arm in enumerate(arms)
     }
 
 
-def _marks(agent: int, suffering: Afflictions, liars: frozenset[int], *, pulled: bool) -> list[str]:
-    marks = set(suffering.marks.get(agent, ())) | ({LIAR} if agent in liars else set())
+def _marks(agent: int, suffering: Afflictions, known: Mapping[str, frozenset[int]], *, pulled: bool) -> list[str]:
+    marks = set(suffering.marks.get(agent, ())) | {mark for mark, who in known.items() if agent in who}
     return sorted(marks - {DONE} if pulled else marks)
 
 

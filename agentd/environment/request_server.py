@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from agentd.core.message import TOKEN_BYTES
 from agentd.environment.hello_limit import HelloLimit
-from agentd.environment.live_status import Speed, Tallies, observed, status_of
+from agentd.environment.live_status import Speed, Tallies, dropped_in_all, observed, status_of
 from agentd.environment.log_throttle import LogThrottle
 from agentd.environment.shared_bandit import SharedBandit
 from agentd.environment.store import Store
@@ -36,6 +36,7 @@ from agentd.wire.environment_messages import (
     Welcome,
 )
 from agentd.wire.frame import VERSION, Reason
+from agentd.wire.parcel import Parcel, decode_parcel, encode_parcel, is_parcel
 
 STATUS_EVERY_S = 1.0
 LOOK_EVERY_S = 0.01
@@ -151,12 +152,11 @@ class RequestServer:
         if not messages:
             return 0
         now_s = self._now_s()
-        decided = [(parts[0], self._reply(parts, now_s)) for parts in again]
-        decided += [(parts[0], self._reply(parts, now_s, fresh=True)) for parts in came]
-        replies = [(connection, encode_environment(reply)) for connection, reply in decided if reply is not None]
+        replies = [(parts[0], self._answer(parts, now_s)) for parts in again]
+        replies += [(parts[0], self._answer_any(parts, now_s)) for parts in came]
         self._save()
         for connection, data in replies:
-            if not self._router.send(connection, data):
+            if data and not self._router.send(connection, data):
                 self.tallies.unanswerable += 1
         self._changed = True
         return len(messages)
@@ -172,12 +172,28 @@ class RequestServer:
         """Write everything down and say goodbye."""
         self._log.info("ending", pulls=self.bandit.pulls)
         self.answer_waiting()
-        status = self._write_status(self._now_s())
+        status = self._write_status(self._now_s(), last=True)
         wall_s = self._now_s() - self._started_s
         if self._store is not None:
             self._write_results(self._store)
         self._log.info("ended", pulls=self.bandit.pulls, group_regret=status.group_regret, wall_s=round(wall_s, 3))
         return RunEnding(self.bandit, status, wall_s)
+
+    def _answer(self, parts: list[bytes], now_s: float, *, fresh: bool = False) -> bytes:
+        """The bytes of the reply to one request; none: it is not answered."""
+        reply = self._reply(parts, now_s, fresh=fresh)
+        return b"" if reply is None else encode_environment(reply)
+
+    def _answer_any(self, parts: list[bytes], now_s: float) -> bytes:
+        """The same for what has just come: one request, or a parcel, whose answer is a parcel."""
+        if len(parts) != 2 or not is_parcel(parts[1]):
+            return self._answer(parts, now_s, fresh=True)
+        try:
+            parcel = decode_parcel(parts[1])
+        except PeerError:
+            return self._answer(parts, now_s, fresh=True)  # which says what is wrong with it
+        answers = [self._answer([parts[0], each], now_s, fresh=True) for each in parcel.items]
+        return encode_parcel(Parcel(parcel.number, answers))
 
     def _reply(self, parts: list[bytes], now_s: float, *, fresh: bool = False) -> Reply | None:
         """The reply to one request; None: it is not answered, because its agent asks the same all the time.
@@ -250,7 +266,7 @@ class RequestServer:
         if self._changed and now_s >= self._status_due_s:
             self._write_status(now_s)
 
-    def _write_status(self, now_s: float) -> Status:
+    def _write_status(self, now_s: float, *, last: bool = False) -> Status:
         if self._router.refused_connections:
             self.tallies.refused["connections"] = self._router.refused_connections
         spent_before_s = time.process_time()  # not the clock: on a busy machine that would mean hardly ever writing
@@ -263,6 +279,8 @@ class RequestServer:
         )
         if self._store is not None:
             self._store.write_status(status)
+            reports = (seat.report for seat in self.bandit.seats.values() if seat.report is not None)
+            self._store.write_history(status, dropped_in_all(reports), last=last)
             self._write_reports(self._store)
         self._changed = False
         cost_s = time.process_time() - spent_before_s

@@ -17,9 +17,12 @@ from agentd.shell.doors.admission import Admission
 from agentd.shell.doors.door import Door
 from agentd.shell.doors.keyring import Keyring, descriptor_of, hang_up, name_of
 from agentd.wire.environment_messages import MAX_ENVIRONMENT_BYTES
+from agentd.wire.parcel import is_parcel
 
 BATCH_LIMIT = 512
 """Requests taken at once; bounds how long the first of them waits for its reply, and how long a signal waits."""
+BATCH_BYTES = 128 << 10
+"""The same of parcels, each of which holds many."""
 PARTS_AT_ONCE = 32_768
 """Unwanted parts passed over before anything else is done; some dozens of milliseconds."""
 
@@ -104,10 +107,13 @@ class Router:
         try:
             if self._within_message:
                 self._pass_over()
-            while len(messages) < BATCH_LIMIT and not self._within_message:
+            room = BATCH_BYTES
+            while len(messages) < BATCH_LIMIT and room > 0 and not self._within_message:
                 connection = receive(zmq.DONTWAIT)
                 message = [connection, self._known_part(connection) if self.keyed else receive(zmq.DONTWAIT)]
                 messages.append(message)
+                if is_parcel(message[1]):
+                    room -= len(message[1])
                 if ask(zmq.RCVMORE):
                     message.append(b"")
                     self._pass_over()

@@ -40,6 +40,7 @@ from agentd.runs.arms import Arms
 from agentd.runs.seats import read_seats
 from agentd.shell.agreement import require_pinned
 from agentd.shell.doors.admission import LOOPBACK, Admission, admission_of_environment
+from agentd.shell.doors.expiry import watch_expiry
 from agentd.shell.doors.keyring import Keyring
 from agentd.shell.health import BEAT_EVERY_S, Health
 from agentd.shell.json_log import Log, open_log
@@ -148,7 +149,7 @@ def run_environment(
         if settings.run_dir is not None:
             store = Store.open(Path(settings.run_dir))
             stack.callback(store.close)
-        keyring = Keyring.open(settings.keying, log, own=None)
+        keyring = Keyring.open(settings.keying, log, own=None, state=settings.run_dir)
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         stack.callback(context.term)
         router = Router(context, settings.listen, _admission(settings, context, keyring, log), keyring)
@@ -167,6 +168,8 @@ def run_environment(
 
         def outlive(loop: asyncio.AbstractEventLoop, end: Callable[[], object]) -> None:
             outlive_hangups(loop, log.info, end, settings.log_file, None if keyring is None else keyring.renew)
+            if keyring is not None:
+                watch_expiry(loop, keyring)
 
         try:
             asyncio.run(_serve(server, settings.until_done, on_ready or _ignore, health, outlive))

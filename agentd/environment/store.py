@@ -6,6 +6,7 @@
     operator.json     while it runs: where, and the secret with which its operator may release a seat
     reports.json      the newest report of each agent; an agent is told that it is done only after this says so
     status.json       how the run is doing, about once per second while something changes
+    history.jsonl     how it was doing until then, on a bounded number of lines
 
 and at the end pulls.npz, regret.csv and regret.svg.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from agentd import __version__
@@ -29,6 +30,8 @@ from agentd.errors import AgentdError, ConfigurationError
 from agentd.files import OwnDirectory, replace_text
 from agentd.runs import fault_log
 from agentd.runs.directory import RunDirectory
+from agentd.runs.history.history_file import HistoryFile
+from agentd.runs.history.look_back import look_back
 from agentd.runs.status import FILE as STATUS
 from agentd.runs.status import Status
 from agentd.untrusted import read_json_in
@@ -44,6 +47,7 @@ class Store:
         self.path = path
         self._journal = journal
         self._seats = seats
+        self._history = HistoryFile(path)
 
     @classmethod
     def open(cls, path: Path) -> Store:
@@ -88,6 +92,7 @@ class Store:
             bandit.restore_reports(_read_reports(self.path))
         except (OSError, ValueError) as fault:
             raise _unusable(self.path / REPORTS, fault) from None
+        self._history.take_up()
         return torn + torn_seats
 
     def record(self, pulls: Sequence[Counted]) -> None:
@@ -114,6 +119,13 @@ class Store:
     def write_status(self, status: Status) -> None:
         """Write down how the run is doing, and when that was."""
         replace_file(self.path / STATUS, json.dumps({**status.to_json(), "written": time.time()}) + "\n")
+
+    def write_history(self, status: Status, dropped: Mapping[str, int], *, last: bool) -> None:
+        """Remember how the run is doing, if it is time to."""
+        try:
+            self._history.keep(look_back(status, dropped, time.time()), last=last)
+        except OSError as fault:
+            raise _unwritable(self.path, fault) from None
 
     def write_results(self, bandit: SharedBandit) -> None:
         """Pulls, regret and its picture; ValueError if the pulls are too sparse for a table."""

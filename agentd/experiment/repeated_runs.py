@@ -107,7 +107,7 @@ class Repetitions:
         self.setup = setup
         # Units come in the order of their repetitions: where not all graphs fit, the latest few are needed next.
         self._draw = lru_cache(maxsize=max(2 * SIDE_BY_SIDE, _GRAPHS_BYTES // (4 * setup.agents**2)))(draw)
-        self.diameters = [self.network(repetition).diameter for repetition in range(setup.repetitions)]
+        self.diameters = [self.network(repetition).known_diameter() for repetition in range(setup.repetitions)]
 
     def network(self, repetition: int) -> Network:
         return self._draw(self.setup.seed + repetition)
@@ -211,7 +211,8 @@ def measure_unit(task: tuple[Unit, list[RunSpec]]) -> tuple[Unit, UnitResult]:
 
 def _bytes(specs: Sequence[RunSpec], outcomes: Sequence[Outcome], *, headers: bool) -> Floats:
     pairs = zip(specs, outcomes, strict=True)
-    return np.array([float(bytes_of(spec, outcome, headers=headers)) for spec, outcome in pairs])
+    counted = (bytes_of(spec, outcome, headers=headers) for spec, outcome in pairs)
+    return np.array([math.nan if size is None else float(size) for size in counted])
 
 
 def _worst(of_agents: Floats | None) -> float:

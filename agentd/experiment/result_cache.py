@@ -26,7 +26,7 @@ FORMAT = 4
 
 Floats = NDArray[np.float64]
 
-_PER_REPETITION = ("final", "honest", "epsilon", "epsilon_at_delta", "fallbacks", "messages", "bytes", "message_bytes")
+PER_REPETITION = ("final", "honest", "epsilon", "epsilon_at_delta", "fallbacks", "messages", "bytes", "message_bytes")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +88,7 @@ class ResultCache:
         """Keep a part; what is on disk under its name is always complete."""
         text = _canonical(description)
         path = self._path(text)
-        per_repetition = {name: getattr(result, name) for name in _PER_REPETITION}
+        per_repetition = {name: getattr(result, name) for name in PER_REPETITION}
         try:
             with replacing(path, shared=True) as file:
                 np.savez(file, description=text, curve=result.curve, seconds=result.seconds, **per_repetition)
@@ -107,14 +107,14 @@ def _result_of(arrays: Mapping[str, NDArray[Any]], text: str) -> UnitResult | No
     """The part in an opened file; None where it was made for something else."""
     if str(arrays["description"]) != text:
         return None
-    per_repetition = {name: np.asarray(arrays[name], dtype=np.float64) for name in _PER_REPETITION}
+    per_repetition = {name: np.asarray(arrays[name], dtype=np.float64) for name in PER_REPETITION}
     return UnitResult(
         curve=np.asarray(arrays["curve"], dtype=np.float64), seconds=float(arrays["seconds"]), **per_repetition
     )
 
 
 def _complete(result: UnitResult, repetitions: int, rounds: int) -> bool:
-    whole = all(getattr(result, name).shape == (repetitions,) for name in _PER_REPETITION)
+    whole = all(getattr(result, name).shape == (repetitions,) for name in PER_REPETITION)
     return whole and result.curve.shape == (repetitions, rounds) and bool(np.isfinite(result.curve).all())
 
 

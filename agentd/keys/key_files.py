@@ -26,7 +26,7 @@ LONGEST_FILE = 4096
 
 _PUBLIC = ("format", "kind", "id", "curve_public", "sign_public")
 _ALL = (*_PUBLIC, "curve_secret", "sign_secret")
-_OTHERS = 0o077
+_OTHERS, _OTHERS_BUT_GROUP_READ = 0o077, 0o037
 _SIGNS_OF_A_RUN = ("manifest.json", "testbed.json", "environment.json", "pulls.journal")
 """What lies in run directories, which are shown to others."""
 
@@ -143,8 +143,16 @@ def _require_private(path: str | Path) -> None:
     about = Path(path).stat()
     if about.st_uid not in (0, os.geteuid()):
         raise ValueError("it belongs to another user")
-    if stat.S_ISREG(about.st_mode) and about.st_mode & _OTHERS:
+    if stat.S_ISREG(about.st_mode) and not is_private(about.st_mode, about.st_uid, os.geteuid()):
         raise ValueError(f"others may read or write it; if that never did any harm, chmod 600 {path}")
+
+
+def is_private(mode: int, owner: int, reader: int) -> bool:
+    """Whether a file with this mode and owner is as good as the reader's alone.
+
+    Root may let a group of another user's process read it, and nothing more: so Kubernetes hands secrets over.
+    """
+    return not mode & (_OTHERS_BUT_GROUP_READ if owner == 0 != reader else _OTHERS)
 
 
 def _require_no_run(directory: Path) -> None:
@@ -154,6 +162,11 @@ def _require_no_run(directory: Path) -> None:
             raise ConfigurationError(
                 f"{place} is a run directory, which is shown to others: no place for keys; name another --out"
             )
+
+
+def secret_text(keys: Keys) -> str:
+    """What the file of these keys holds; for launchers that hand it over by another way."""
+    return _text(keys, _ALL)
 
 
 def _text(keys: Keys, names: tuple[str, ...]) -> str:

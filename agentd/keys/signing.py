@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 from agentd.errors import ConfigurationError, install_with
@@ -28,13 +29,23 @@ def sign(secret: bytes, data: bytes) -> bytes:
     return bytes(_nacl().SigningKey(secret).sign(data).signature)
 
 
+def signer(secret: bytes) -> Callable[[bytes], bytes]:
+    """What signs with this secret again and again: in half the time."""
+    key = _nacl().SigningKey(secret)
+    return lambda data: bytes(key.sign(data).signature)
+
+
 def is_signed(public: bytes, data: bytes, signature: bytes) -> bool:
     """Whether this key has signed these bytes."""
+    _nacl()
+    from nacl.bindings import crypto_sign_open
     from nacl.exceptions import CryptoError
 
+    if len(public) != PUBLIC_BYTES or len(signature) != SIGNATURE_BYTES:
+        return False
     try:
-        _nacl().VerifyKey(public).verify(data, signature)
-    except (CryptoError, ValueError, TypeError):
+        crypto_sign_open(signature + data, public)
+    except CryptoError:
         return False
     return True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -38,7 +38,7 @@ def in_words(summary: Mapping[str, Any]) -> str:
     usual = {one.name: one.default for one in fields(PolicyKnobs)}
     words = [
         f"{summary['agents']} agents, {told['arms']} {told['reward']} arms",
-        f"graph of diameter {summary['diameter']}, γ = {summary['gamma']}",
+        f"graph of diameter {_diameter(summary)}, γ = {summary['gamma']}",
     ]
     if "epsilon" in told:
         words.append(_epsilon(told, rate=summary["privacy"]["mechanism"] == "discrete Laplace"))
@@ -51,6 +51,18 @@ def in_words(summary: Mapping[str, Any]) -> str:
         words.append(f"{len(told['policies'])} with an algorithm of their own")
     words.append("no seed" if summary["seed"] is None else f"seed {summary['seed']}")
     return ", ".join(words)
+
+
+def hops_shown(bounds: Sequence[int]) -> str:
+    """A diameter, or what it is at least and at most."""
+    least, most = bounds
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def _diameter(summary: Mapping[str, Any]) -> str:
+    if summary["diameter"] is None and (bounds := summary.get("diameter_bounds")) is not None:
+        return hops_shown(bounds)
+    return str(summary["diameter"])
 
 
 def _epsilon(told: Mapping[str, Any], *, rate: bool) -> str:

@@ -38,6 +38,7 @@ from agentd.untrusted import read_in
 
 DEFAULT_PLACE = "runs"
 PULLS = "pulls.npz"
+_INDENTED_LINKS = 100_000
 LARGEST_PULLS = 1 << 30
 """Bytes of a table of pulls that is read, and of what it unpacks to."""
 
@@ -67,9 +68,13 @@ class RunDirectory:
             ) from None
         return cls(place)
 
-    def write_json(self, name: str, content: Mapping[str, Any]) -> None:
+    def write_json(self, name: str, content: Mapping[str, Any], *, indent: int | None = 2) -> None:
         """A JSON file, complete or not there."""
-        self.write_text(name, json.dumps(finite(content), indent=2, ensure_ascii=False) + "\n")
+        self.write_text(name, json.dumps(finite(content), indent=indent, ensure_ascii=False) + "\n")
+
+    def write_topology(self, graph: Mapping[str, Any]) -> None:
+        """The graph as node-link data; a large one on one line, which takes half the room."""
+        self.write_json("topology.json", graph, indent=2 if len(graph["links"]) <= _INDENTED_LINKS else None)
 
     def write_pulls(self, arm: NDArray[np.uint16], reward: NDArray[np.int32]) -> None:
         """Every pull; the same pulls give the same bytes, also under another version of Python."""

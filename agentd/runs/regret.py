@@ -41,7 +41,10 @@ def regret_curve(arm: NDArray[np.integer[Any]], means: Sequence[float]) -> NDArr
 
 def group_regret(arm: NDArray[np.integer[Any]], means: Sequence[float]) -> float:
     """Group regret of all pulls (agents × rounds), from counts, so it does not depend on their order."""
-    counts = np.bincount(arm.ravel(), minlength=NOT_PULLED + 1)
+    counts = np.zeros(NOT_PULLED + 1, dtype=np.int64)
+    block = max(1, _BLOCK_PULLS // max(1, arm.shape[1]))
+    for first in range(0, len(arm), block):
+        counts += np.bincount(arm[first : first + block].ravel(), minlength=NOT_PULLED + 1)
     if counts[len(means) : NOT_PULLED].any():
         raise ValueError(f"the pulls name an arm beyond the {len(means)} that exist")
     return _regret_of_counts(counts[: len(means)], means)
@@ -49,6 +52,8 @@ def group_regret(arm: NDArray[np.integer[Any]], means: Sequence[float]) -> float
 
 def honest_regret(arm: NDArray[np.integer[Any]], means: Sequence[float], liars: Collection[int]) -> float:
     """Regret of one honest agent on average, from the pulls of all; NaN where everybody lies."""
+    if not liars:
+        return group_regret(arm, means) / len(arm) if len(arm) else math.nan
     honest = [agent for agent in range(len(arm)) if agent not in liars]
     return group_regret(arm[honest], means) / len(honest) if honest else math.nan
 

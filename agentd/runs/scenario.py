@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from agentd.core.chance import Purpose, stream
 from agentd.core.lies import Attack
+from agentd.core.message import MAX_AGENT_ID
 from agentd.errors import SettingsError
 from agentd.runs.arms import Arms
 from agentd.runs.spec import Network, RunSpec, draw_liars
@@ -34,9 +35,7 @@ class Scenario:
 
 def network_of(graph: Graph) -> Network:
     """The graph as the engines see it."""
-    from topology.measure import distances
-
-    return Network(tuple(graph.neighbours(node) for node in range(graph.nodes)), distances(graph))
+    return Network(tuple(graph.neighbours(node) for node in range(graph.nodes)))
 
 
 def network_in(content: bytes) -> Network:
@@ -44,6 +43,15 @@ def network_in(content: bytes) -> Network:
     from topology.node_link import parse
 
     return network_of(parse(content))
+
+
+def require_ids(agents: int) -> None:
+    """Refuse more agents than the wire has ids for; the vectorised engine alone needs none."""
+    if agents > MAX_AGENT_ID + 1:
+        raise SettingsError(
+            f"{agents} agents are more than the {MAX_AGENT_ID + 1} ids that there are on the wire; so many run in "
+            "memory only: agentd simulate --engine vector"
+        )
 
 
 def draw_graph(settings: TestbedSettings, seed: int) -> Graph:
@@ -95,7 +103,7 @@ def decided(
         arms=arms,
         algorithm=settings.algorithm,
         rounds=settings.rounds,
-        gamma=settings.lifetime(network.diameter),
+        gamma=settings.lifetime(network.known_diameter() if settings.gamma in {"half", "full"} else 0),
         policy=settings.policy,
         seed=seed,
         liars=liars,

@@ -23,6 +23,7 @@ SILENT_S, SILENT_TIMES = 10.0, 3.0
 """How long an agent may say nothing, also compared with the half of all that was heard last."""
 LAGS_ROUNDS = 10
 """So many rounds behind the furthest: more than neighbours in step ever are."""
+_DISTRUSTED_FOR = ("flood", "wrong", "ahead")
 _LARGEST = 2**63
 _LONGEST_TEXT = 1_000
 
@@ -47,6 +48,11 @@ class AgentStatus:
     """What its neighbours hold against it, and who says so: "slow": [1, 2]. They may lie."""
     doubted: tuple[int, ...] = ()
     """Neighbours whose algorithm trusts it less than by half, as they say; some of them, where they are many."""
+
+    @property
+    def is_distrusted(self) -> bool:
+        """Whether somebody says that it lies, floods, sends wrong frames or claims to be ahead; who is slow is not."""
+        return bool(self.doubted) or any(why in _DISTRUSTED_FOR for why in self.blamed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

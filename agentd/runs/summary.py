@@ -16,7 +16,7 @@ from agentd.core.privacy.sealing import cost_of_rewards
 from agentd.core.upwards import at_least_times, shown
 from agentd.quantities import as_bytes, counted
 from agentd.runs import blamed
-from agentd.runs.decisive import decisive_settings, in_words
+from agentd.runs.decisive import decisive_settings, hops_shown, in_words
 from agentd.runs.proofs import has_passed
 from agentd.runs.regret import group_regret, honest_regret, rounds_made
 from agentd.runs.scenario import Scenario
@@ -35,10 +35,10 @@ def banner(scenario: Scenario) -> str:
     """One line about what is going to run, and a warning where the noise is not."""
     spec, settings = scenario.spec, scenario.settings
     drawn = f" ({scenario.graph.redraws} redraws)" if scenario.graph.redraws else ""
-    arms = counted(spec.arms.count, f"{settings.reward} arm")
+    arms, hops = counted(spec.arms.count, f"{settings.reward} arm"), hops_shown(spec.network.spans)
     lines = [
         f"{settings.algorithm}: {counted(settings.agents, 'agent')}, {arms}, "
-        f"{counted(settings.rounds, 'round')}, graph of diameter {spec.network.diameter}{drawn}, γ = {spec.gamma}"
+        f"{counted(settings.rounds, 'round')}, graph of diameter {hops}{drawn}, γ = {spec.gamma}"
     ]
     if settings.rewards_per_person > 1:
         lines.append(promise(settings))
@@ -72,6 +72,7 @@ def manifest(scenario: Scenario, runtime: str) -> dict[str, Any]:
             "nodes": graph.nodes,
             "edges": len(graph.edges),
             "diameter": spec.network.diameter,
+            "diameter_bounds": list(spec.network.spans),
             "redraws": graph.redraws,
         },
         "liars": sorted(spec.liars),
@@ -89,6 +90,7 @@ def summarise(scenario: Scenario, outcome: Outcome, wall_s: float, *, simulated:
         "rounds_made": rounds_made(outcome.arm),
         "gamma": spec.gamma,
         "diameter": spec.network.diameter,
+        "diameter_bounds": list(spec.network.spans),
         "group_regret": regret,
         "regret_per_agent": regret / settings.agents,
         "honest_regret_per_agent": honest_regret(outcome.arm, spec.arms.means, spec.liars),
@@ -193,7 +195,7 @@ def table(summary: dict[str, Any], place: Path) -> str:
         f"group regret      {summary['group_regret']:,.1f} ({summary['regret_per_agent']:.2f} per agent)",
         *_under("compared with", table_lines(summary["yardstick"]) if "yardstick" in summary else []),
         *_under("settings", [in_words(summary)] if "settings" in summary else []),
-        f"messages          {summary['messages']:,} ({as_bytes(summary['bytes'])})",
+        f"messages          {summary['messages']:,} ({_size(summary['bytes'])})",
     ]
     if spent["mechanism"] != "none":
         lines += _spent_lines(spent)
@@ -204,6 +206,10 @@ def table(summary: dict[str, Any], place: Path) -> str:
     lines.append(f"took              {summary['wall_s']:.2f} s")
     lines.append(f"written to        {place}")
     return "\n".join(lines)
+
+
+def _size(size: int | None) -> str:
+    return "bytes n/a: no frame has ids for so many" if size is None else as_bytes(size)
 
 
 def _under(heading: str, lines: Sequence[str]) -> list[str]:

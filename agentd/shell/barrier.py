@@ -76,7 +76,7 @@ class Barrier:
             if self._transport.now_s() >= try_again_s:
                 try_again_s = self._transport.now_s() + TRY_AGAIN_S
                 self._connect_anew(unheard)
-            self._transport.wait_for_any([self._line(neighbour) for neighbour in unheard])
+            await self._transport.wait_for_any([self._line(neighbour) for neighbour in unheard])
             self._answer()
             for neighbour in unheard:
                 self._hear_first(neighbour)

@@ -67,18 +67,26 @@ class Reporter:
         now_s: Callable[[], float] | None = None,
         *,
         standing: Callable[[], Mapping[str, Any]] | None = None,
+        at_leisure: Callable[[], None] | None = None,
     ) -> None:
         self._standing = standing or dict
+        self._at_leisure = at_leisure
+        """What else is done now and then, however often reports are asked for: a neighbour's claims can do that."""
         self._report = report
         self._log = log
         self._lives = lives or Lives()
         self._where = where or Whereabouts()
         self._now_s = now_s or time.monotonic
         self._last_s = -math.inf
+        self.after_each: Callable[[], None] | None = None
+        """What else is to be done after every trial."""
         self._due = self._now_s()  # the first round is told at once: a testbed is ready when all have had one
+        self._leisure_s = self._due + REPORT_EVERY_S
 
     def tick(self, trial: int) -> None:
         """Report if it is time; leave a milestone in the log now and then."""
+        if self.after_each is not None:
+            self.after_each()
         if trial % LOG_EVERY_TRIALS == 0:
             self._log.info("progress", trial=trial, **self._standing())
         self.look()
@@ -94,6 +102,10 @@ class Reporter:
             self._last_s, self._due = now_s, now_s + REPORT_EVERY_S
             self._lives.ask = self._where.ask = False
             self._report()
+        if now_s >= self._leisure_s:
+            self._leisure_s = now_s + REPORT_EVERY_S
+            if self._at_leisure is not None:
+                self._at_leisure()
 
 
 async def drive_lockstep(

@@ -120,7 +120,7 @@ class EnvironmentClient:
         request = Pull(agent, self.token, trial, arm, trial - 1)
         self._send(request)
         sent()
-        if (reward := self._reward_at_once(request)) is not None:
+        if (reward := await self._reward_at_once(request)) is not None:
             return reward
         if self._unread is None:
             self._tell_of_silence()
@@ -190,9 +190,9 @@ class EnvironmentClient:
                 )
             await asyncio.sleep(LOOK_EVERY_S)
 
-    def _reward_at_once(self, request: Pull) -> int | None:
+    async def _reward_at_once(self, request: Pull) -> int | None:
         """Read the answer if it is the one that nearly always comes; any other is left for `_answer`."""
-        part = self._part()
+        part = await self._part()
         if part is not None:
             try:
                 reply = decode_environment(part)
@@ -248,7 +248,7 @@ class EnvironmentClient:
     async def _answer(self, request: Request, deadline: float) -> Reply | None:
         """The reply to this request, or None when the time is over; replies to older requests are passed over."""
         while self.now_s() < deadline:
-            part = self._part()
+            part = await self._part()
             if part is None:
                 self._tell_of_silence()
                 await asyncio.sleep(0)  # a slice is over: let signals in
@@ -296,13 +296,13 @@ class EnvironmentClient:
         except zmq.Again:
             return None
 
-    def _part(self) -> bytes | None:
+    async def _part(self) -> bytes | None:
         if self._unread is not None:
             part, self._unread = self._unread, None
             return part
-        return self._next_part()
+        return await self._next_part()
 
-    def _next_part(self) -> bytes | None:
+    async def _next_part(self) -> bytes | None:
         """What comes next, within a slice of time."""
         try:
             return self._socket.recv()

@@ -9,6 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import zmq
@@ -17,7 +18,6 @@ from agentd.core.chance import Purpose, stream
 from agentd.shell.json_log import Log
 from agentd.shell.link_faults import Disturbance, read_faults
 from agentd.shell.sockets import QUEUE_FRAMES, SLICE_MS
-from agentd.shell.transport import ZmqLine
 
 LOOK_EVERY_S = 1.0
 """How often an undisturbed agent looks whether there is a new file."""
@@ -25,10 +25,27 @@ LOOK_DISTURBED_S = 0.2
 """The same for one that suffers: the end of a fault is not to be late."""
 
 
+class OpenLine(Protocol):
+    """A line that something can be put between."""
+
+    id: int
+    fault: FaultyLine | None
+    waiting: deque[bytes]
+    """Parts that come before what has not been read yet."""
+
+    def read(self, flags: int) -> bytes | None:
+        """The next part, whatever is injected; None where there is none."""
+        ...
+
+    def rest(self, milliseconds: int) -> None:
+        """Wait for so long, or until something comes."""
+        ...
+
+
 class FaultyLine:
     """Stands between a neighbour's socket and its reader for as long as frames between them are disturbed."""
 
-    def __init__(self, watch: FaultWatch, line: ZmqLine) -> None:
+    def __init__(self, watch: FaultWatch, line: OpenLine) -> None:
         self._watch = watch
         self._line = line
         self._late: deque[tuple[float, bytes]] = deque()
@@ -52,7 +69,7 @@ class FaultyLine:
                 return None
             until_s = min(end_s, self._late[0][0]) if self._late else end_s
             # A whole millisecond at least: what is due sooner than that is not worth another turn.
-            self._line.socket.poll(max(1, round((until_s - now_s) * 1000.0)))
+            self._line.rest(max(1, round((until_s - now_s) * 1000.0)))
 
     def end(self) -> None:
         """The fault is over: what is still held is heard now, and before anything newer."""
@@ -95,7 +112,7 @@ class FaultWatch:
         self._own = own
         self._seed = seed
         self._log = log
-        self._lines: Collection[ZmqLine] = ()
+        self._lines: Collection[OpenLine] = ()
         self._signature: tuple[int, ...] = ()
         self._due_s = 0.0
         self._every_s = LOOK_EVERY_S
@@ -112,7 +129,7 @@ class FaultWatch:
         seed = self._seed if self._seed is not None else secrets.randbits(63)
         return stream(seed, Purpose.FAULT, self._own)
 
-    def over(self, lines: Collection[ZmqLine], dropped: Counter[str]) -> None:
+    def over(self, lines: Collection[OpenLine], dropped: Counter[str]) -> None:
         """Watch over these links; what is dropped on purpose is counted there."""
         self._lines, self.dropped = lines, dropped
         self.look()
@@ -146,7 +163,7 @@ class FaultWatch:
             self._signature = signature
             self._read()
 
-    def healed(self, line: ZmqLine) -> None:
+    def healed(self, line: OpenLine) -> None:
         """The first part came through after a fault."""
         self._log.info("heard again", neighbour=line.id)
         self._undisturb(line)
@@ -172,7 +189,7 @@ class FaultWatch:
             self._log.warning("made to lie" if lies else "honest again")
             self._on_lies(lies)
 
-    def _apply(self, line: ZmqLine, disturbance: Disturbance) -> None:
+    def _apply(self, line: OpenLine, disturbance: Disturbance) -> None:
         faulty = line.fault
         if faulty is None and disturbance:
             faulty = line.fault = FaultyLine(self, line)
@@ -182,7 +199,7 @@ class FaultWatch:
         if not disturbance and not was_cut:
             self._undisturb(line)  # a line that was cut stays until something comes through, to tell of it
 
-    def _undisturb(self, line: ZmqLine) -> None:
+    def _undisturb(self, line: OpenLine) -> None:
         if line.fault is not None:
             line.fault.end()
             line.fault = None

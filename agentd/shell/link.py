@@ -54,6 +54,7 @@ BREATHE_EVERY_S = 1.0
 """How often the event loop runs while rounds follow each other without waiting."""
 
 _DOES = {Why.SLOW: "slow", Why.FLOOD: "floods us", Why.WRONG: "sends what is wrong", Why.AHEAD: "claims to be ahead"}
+_DOES[Why.FORGED] = "hands over forgeries"
 """As people are told."""
 
 Parts = Sequence[tuple[Neighbour[Frame], bytes]]
@@ -74,6 +75,7 @@ class Link:
         self._topic = sync_topic(own)
         self.now_s = transport.now_s
         self.pause = transport.pause
+        self._gather = transport.gather
         self._lines: dict[int, Line] = dict(transport.lines)
         self._expected: dict[int, Expectation | None] = dict.fromkeys(self._lines)
         """The next frame of each neighbour, if it goes on as it did in the last round."""
@@ -81,6 +83,8 @@ class Link:
         """The number of the last round that was as expected, if everybody could say what it said; else 0."""
         self._fast_path = fast_path
         self._heads = HeadReader(fast_path=fast_path)
+        self.names_senders = False
+        """Whether messages are to tell who has handed them over, for whoever looks at signatures."""
         self._faults: FaultWatch | None = None
         self._breathe_at = self.now_s()
         self.meanwhile: Callable[[], None] | None = None
@@ -162,9 +166,10 @@ class Link:
 
     def next_round(self) -> int:
         """Where to go next; whoever may be behind looks first at all that was said meanwhile."""
-        if self.rounds.may_be_behind:
-            self._catch_up()
-        return self.rounds.next_round
+        if not self.rounds.may_be_behind:
+            return self.rounds.next_round
+        self._catch_up()
+        return self.rounds.looked_around()
 
     async def gather(self, timeout_s: float, stop: asyncio.Event) -> list[Batch]:
         """What the neighbours said in this round: all of it, or what came within the time."""
@@ -185,7 +190,7 @@ class Link:
             if rounds.orders:
                 self._carry_out()
         while rounds.waiting and not stop.is_set():
-            parts = self._seen_parts(rounds.waiting) if rounds.looks else self._next_parts(rounds.waiting)
+            parts = await self._parts_of(rounds.waiting)
             late = len(parts) < len(rounds.waiting)
             self._read(parts)
             rounds.tick(self.now_s())
@@ -193,7 +198,7 @@ class Link:
                 self._carry_out()
             if late and rounds.waiting:
                 await self._while_waiting()
-        return together(rounds.take(await self._breathe()), self.dropped)
+        return self._together(rounds.take(await self._breathe()))
 
     async def _parts_of_all(self, stop: asyncio.Event) -> Parts:
         """The next part of each neighbour, unread: together they mostly are what is expected, and cheap to read.
@@ -204,7 +209,7 @@ class Link:
         rounds, unread = self.rounds, dict[int, bytes]()
         while missing := [neighbour for neighbour in rounds.waiting if neighbour.id not in unread]:
             looked = rounds.looks
-            parts = self._seen_parts(missing) if looked else self._next_parts(missing)
+            parts = await self._parts_of(missing)
             unread |= {neighbour.id: part for neighbour, part in parts}
             if len(parts) == len(missing):
                 break
@@ -226,6 +231,12 @@ class Link:
         if self.meanwhile is not None:
             self.meanwhile()
 
+    def cut(self, forgers: Iterable[int]) -> None:
+        """Have nothing to do for a while with neighbours that hand over forgeries."""
+        for number in forgers:
+            self.rounds.cut(number, self.now_s())
+        self._carry_out()
+
     def tell_of_silence(self, every_s: float) -> None:
         """Let the neighbours know now and then that it is the environment that holds us up.
 
@@ -244,7 +255,7 @@ class Link:
             self.rounds.listened(neighbour, heard=bool(parts), now_s=self.now_s(), usual_s=interval_s)
         self.rounds.shun_floods(self.now_s())
         self._carry_out()
-        return together(self.rounds.take(self.now_s()), self.dropped)
+        return self._together(self.rounds.take(self.now_s()))
 
     def greet_subscribers(self) -> None:
         """Answer every neighbour whose subscription is seen; so both sides know that they hear each other."""
@@ -265,6 +276,9 @@ class Link:
     def close(self) -> None:
         """Let the last frame leave and close."""
         self._transport.close()
+
+    def _together(self, frames: Sequence[Frame]) -> list[Batch]:
+        return together(frames, self.dropped, names_senders=self.names_senders)
 
     def _encoded(self, batches: tuple[Batch, ...], flags: int) -> bytes:
         return encode_frame(
@@ -327,8 +341,16 @@ class Link:
                 return
             yield part
 
+    async def _parts_of(self, waiting: Sequence[Neighbour[Frame]]) -> Parts:
+        """The next part of each neighbour, but for those that say nothing until a slice of time is over."""
+        if self.rounds.looks:
+            return await self._seen_parts(waiting)
+        if self._gather is not None:
+            await self._gather([neighbour.id for neighbour in waiting])
+        return self._next_parts(waiting)
+
     def _next_parts(self, waiting: Sequence[Neighbour[Frame]]) -> Parts:
-        """The next part of each neighbour, but for those that say nothing until a slice of time is over.
+        """The same, one after the other.
 
         Blocks at once instead of asking first: an answer "nothing yet" is an exception, and costs more than the part.
         """
@@ -342,13 +364,13 @@ class Link:
                 wait = False  # the slice is over, for all of them
         return parts
 
-    def _seen_parts(self, waiting: Sequence[Neighbour[Frame]]) -> Parts:
+    async def _seen_parts(self, waiting: Sequence[Neighbour[Frame]]) -> Parts:
         """The same, watching all of them at once; the rounds are told when each part came."""
         rounds, now_s = self.rounds, self.now_s()
         found: dict[int, bytes] = {}
         end_s, missing = now_s + SLICE_S, list(waiting)
         while missing and (left_s := min(end_s, rounds.next_s_for(missing)) - now_s) > 0:
-            ready = self._transport.ready([self._lines[neighbour.id] for neighbour in missing], left_s)
+            ready = await self._transport.ready([self._lines[neighbour.id] for neighbour in missing], left_s)
             before_s, now_s = now_s, self.now_s()
             if (overslept_s := now_s - before_s - left_s) > OVERSLEPT_S:
                 rounds.forgive(overslept_s)
@@ -375,6 +397,8 @@ class Link:
         batch = read_expected(expected, self.rounds.round, self._heads)
         if batch is None:
             return None
+        if self.names_senders:
+            batch.via = senders_of(expected)
         if not follows(batch.sequel, self._said_by_all):  # else these are the heads that were looked at before
             said = only_said_by(batch, senders_of(expected))
             if refused := len(batch) - len(said):

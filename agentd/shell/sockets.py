@@ -19,6 +19,7 @@ from agentd.errors import ConfigurationError
 from agentd.shell.doors.door import Door, why
 from agentd.shell.doors.keyring import LONGEST_HANDSHAKE, WRAPPING
 from agentd.shell.resolve import has_ipv6, has_name
+from agentd.wire.bundle import LONGEST_BUNDLE, host_topic
 from agentd.wire.frame import MAX_FRAME_BYTES
 from agentd.wire.topics import FRAME_TOPIC, LONGEST_TOPIC, sync_topic
 
@@ -26,6 +27,8 @@ SLICE_MS = 200
 """How long a blocking receive may keep the event loop from looking at signals."""
 QUEUE_FRAMES = 64
 """Frames that may wait for a slow neighbour, per side; then the newest are lost, counted by their sequence numbers."""
+QUEUE_BUNDLES = 256
+"""Bundles that may wait for a slow host, per side."""
 QUEUE_EVENTS = 2
 """Subscriptions of one subscriber that may wait for us, as many as each has; more wait with who sends them. Each time
 that we look, ZeroMQ takes in all that wait, without any limit of its own: with 64, a flood came ten times as fast and
@@ -97,6 +100,21 @@ def subscriber(
         secure(socket)
     socket.subscribe(FRAME_TOPIC)
     socket.subscribe(sync_topic(own))
+    return _connected(socket, address)
+
+
+def bundle_publisher(context: zmq.Context[zmq.Socket[bytes]], door: Door) -> zmq.Socket[bytes]:
+    """An XPUB socket that other hosts subscribe to; a bundle holds frames of many agents."""
+    socket = _made(context, zmq.XPUB, _COMMON | _PUBLISH | {zmq.SNDHWM: QUEUE_BUNDLES})
+    door.open(socket)
+    return socket
+
+
+def bundle_subscriber(context: zmq.Context[zmq.Socket[bytes]], own: int, address: str) -> zmq.Socket[bytes]:
+    """A SUB socket that hears one other host, so that the sender of each bundle is known."""
+    longest = {zmq.MAXMSGSIZE: LONGEST_BUNDLE, zmq.RCVHWM: QUEUE_BUNDLES}
+    socket = _made(context, zmq.SUB, _COMMON | _SUBSCRIBE | longest)
+    socket.subscribe(host_topic(own))
     return _connected(socket, address)
 
 

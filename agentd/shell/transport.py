@@ -11,7 +11,7 @@ import contextlib
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -38,6 +38,10 @@ LOOK_DISTURBED_S = 0.005
 """How often lines are looked at that hold something back, or may."""
 SEVERAL_PARTS = b""
 """Told instead of a message of several parts; a message of one begins with its topic."""
+
+
+Gather = Callable[[Sequence[int]], Awaitable[None]]
+"""Waits for all of these neighbours, and lets others of the process go on meanwhile."""
 
 
 class Line(Protocol):
@@ -90,11 +94,19 @@ class Transport(Protocol):
         """The time, from some beginning."""
         ...
 
-    def wait_for_any(self, lines: Iterable[Line]) -> None:
+    @property
+    def gather(self) -> Gather | None:
+        """Lets others of this process go on until something lies ready on all of these lines, or a slice is over.
+
+        None: there are no others, and to wait on one line after the other is best.
+        """
+        ...
+
+    async def wait_for_any(self, lines: Iterable[Line]) -> None:
         """Wait, a slice of time at most, for a subscription or for something on these lines."""
         ...
 
-    def ready(self, lines: Iterable[Line], seconds: float) -> Collection[int]:
+    async def ready(self, lines: Iterable[Line], seconds: float) -> Collection[int]:
         """On whose lines something lies ready; where there is nothing, wait for it for so long at most."""
         ...
 
@@ -169,6 +181,10 @@ class ZmqLine:
         self.socket = self._anew(probes=probes)
         self.route.use(self.socket)
 
+    def rest(self, milliseconds: int) -> None:
+        """Wait for so long, or until something comes."""
+        self.socket.poll(milliseconds)
+
     def put_back(self, part: bytes) -> None:
         """Keep a part that was read too early."""
         self.waiting.append(part)
@@ -207,6 +223,8 @@ class ZmqLine:
 
 class ZmqTransport:
     """An agent's sockets."""
+
+    gather = None
 
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], *, own: int, door: Door, peers: Mapping[int, str]
@@ -287,7 +305,7 @@ class ZmqTransport:
                 self._keys[peer] = key
                 line.rekey()
 
-    def wait_for_any(self, lines: Iterable[Line]) -> None:
+    async def wait_for_any(self, lines: Iterable[Line]) -> None:
         """Wait, a slice of time at most, for a subscription or for something on these lines."""
         sockets = [self._publisher]
         for line in map(self.lines.__getitem__, (line.id for line in lines)):
@@ -295,7 +313,7 @@ class ZmqTransport:
             sockets.append(line.socket)
         zmq.select(sockets, [], [], SLICE_MS / 1000)
 
-    def ready(self, lines: Iterable[Line], seconds: float) -> Collection[int]:
+    async def ready(self, lines: Iterable[Line], seconds: float) -> Collection[int]:
         """On whose lines something lies ready; where there is nothing, wait for it for so long at most."""
         watched = [self.lines[line.id] for line in lines]
         disturbed = {

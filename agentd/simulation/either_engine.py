@@ -24,8 +24,10 @@ def run_each(specs: Sequence[RunSpec], together: int) -> Iterator[Outcome]:
         yield from run_vector(specs[start : start + together])
 
 
-def bytes_of(spec: RunSpec, outcome: Outcome, *, headers: bool = True) -> int:
+def bytes_of(spec: RunSpec, outcome: Outcome, *, headers: bool = True) -> int | None:
     """Bytes of all frames of a run, which core agents have counted; without `headers`, what the messages take."""
     if not needs_agents(spec):
         return count_bytes(spec, outcome.sent, headers=headers)
-    return outcome.bytes if headers else outcome.bytes - count_header_bytes(spec)
+    if headers or outcome.bytes is None:
+        return outcome.bytes
+    return outcome.bytes - count_header_bytes(spec)

@@ -26,6 +26,7 @@ from agentd.errors import SettingsError
 from agentd.runs.regret import NO_REWARD, NOT_PULLED, rounds_made
 from agentd.runs.spec import Outcome, RunSpec, scheduled_at_delta
 from agentd.simulation.draws import UniformsPerTrial
+from agentd.simulation.spread import MOST_BY_MATRICES
 from agentd.simulation.traffic import count_messages
 from agentd.simulation.vector_policies import (
     Alone,
@@ -113,6 +114,8 @@ def what_needs_agents(spec: RunSpec) -> str | None:
         return f"{spec.algorithm} has no vectorised twin"
     if not has_twin(spec.algorithm, spec.policy.half_life):
         return "the vector engine forgets nothing, as --half-life asks"
+    if spec.algorithm == "shielded" and spec.network.agents > MOST_BY_MATRICES:
+        return f"with shielded the vector engine keeps what each holds of each: up to {MOST_BY_MATRICES} agents"
     if spec.overrides:
         return "the vector engine runs one algorithm for all agents, without --policy overrides"
     return lies_beyond_engine(spec.algorithm, spec.attack) if spec.liars else None

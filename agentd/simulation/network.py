@@ -33,6 +33,7 @@ from agentd.core.terms import Terms
 from agentd.core.trust.lives import Life, Lives
 from agentd.runs.agreed_terms import known_to, terms_of
 from agentd.runs.arms import uniforms
+from agentd.runs.scenario import require_ids
 from agentd.runs.spec import NOT_PULLED, Outcome, RunSpec, scheduled_at_delta
 from agentd.simulation.memory_transport import InFlight, MemoryTransport
 from agentd.simulation.network_faults import NO_FAULTS, Faults
@@ -255,7 +256,7 @@ class InMemoryNetwork:
         self.rounds[sender].enter(now)
         size = encoded_bytes(frame)
         self.outcome.messages += frame.messages * len(neighbours)
-        self.outcome.bytes += size * len(neighbours)
+        self.outcome.bytes = (self.outcome.bytes or 0) + size * len(neighbours)
         for receiver in neighbours:
             self._transport.send(frame, size, receiver, now)
 
@@ -279,4 +280,5 @@ class InMemoryNetwork:
 
 def run_agents(spec: RunSpec, faults: Faults = NO_FAULTS, stop: Callable[[], bool] = lambda: False) -> Outcome:
     """The whole run on the in-memory network, or what was made of it when it was asked to stop."""
+    require_ids(spec.network.agents)
     return InMemoryNetwork(spec, faults).run(stop)

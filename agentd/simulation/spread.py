@@ -17,11 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentd.runs.spec import RunSpec
+from agentd.simulation.sparse_spread import SparseSpread
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 EXACT = 1 << 53
+MOST_BY_MATRICES = 4_096
+"""Agents of a run that matrices are made for at all: their distances are a table of all pairs."""
+_MATRIX_CELLS = 1 << 23
+"""Cells of all matrices together: 64 MB."""
 _FEW = 8
 """Below this fraction of the origins, gathering their rows beats reading the whole matrix."""
 _MANY = 24
@@ -73,18 +78,27 @@ class Spread:
         """Note what was said at a trial: `values` of shape (row, run, agent), and each run's rows in use."""
         if not self.lags:
             return
-        self._said[:, :, :, 1:] = self._said[:, :, :, :-1]
+        # Rows that nobody has used for γ rounds hold nothing, and stay as they are.
+        moving = {row for rows in (active, *self._active) for of_run in rows for row in of_run}
         for half in range(self._halves):
-            mine = values[:, :, (half ^ trial) % self._halves :: self._halves]
-            self._said[half, :, :, 0, : mine.shape[2]] = mine
+            mine = slice((half ^ trial) % self._halves, None, self._halves)
+            for row in moving:
+                said, new = self._said[half, row], values[row, :, mine]
+                said[:, 1:] = said[:, :-1]
+                said[:, 0, : new.shape[1]] = new
         self._active = [active, *self._active[: self.lags - 1]]
 
-    def arrive(self, trial: int, into: Floats) -> None:
-        """Put what arrives everywhere before `trial` in `into`, zero so far, of shape (half, row, run, agent)."""
-        if not self.lags:
-            return
+    def arrive(self, trial: int, into: Floats) -> list[int]:
+        """Put what arrives everywhere before `trial` in `into`, zero so far, of shape (half, row, run, agent).
+
+        Returned are the rows of which anything may have.
+        """
+        arrived: set[int] = set()
         for run, versions in enumerate(self._matrices):
             rows = sorted({row for active in self._active for row in active[run]})
+            if not rows:
+                continue
+            arrived.update(rows)
             for half in range(self._halves):
                 matrix = versions[(half ^ trial) % self._halves]
                 said = self._said[half, :, run].reshape(-1, self.lags * self._origins)[:, : len(matrix)]
@@ -93,11 +107,20 @@ class Spread:
                 else:
                     for row in rows:
                         _product(said[row], matrix, into[half, row, run])
+        return sorted(arrived)
+
+
+def spread_of(specs: Sequence[RunSpec], rows: int, halves: int = 1) -> Spread | SparseSpread:
+    """By matrices where those are small, by adjacency lists where they are not; both come to the same."""
+    agents = specs[0].network.agents
+    if agents > MOST_BY_MATRICES or sum(_reach(spec) for spec in specs) * agents**2 > _MATRIX_CELLS:
+        return SparseSpread(specs, halves)
+    return Spread(specs, rows, halves)
 
 
 def _reach(spec: RunSpec) -> int:
     """How far a message of this run really gets; a γ beyond the diameter must not cost matrices of zeros."""
-    return min(spec.gamma, spec.network.diameter)
+    return spec.network.reach(spec.gamma)
 
 
 def _product(said: Floats, matrix: Floats, out: Floats) -> None:

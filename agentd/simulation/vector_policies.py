@@ -19,7 +19,7 @@ from agentd.core.policy.base import widened_log
 from agentd.core.privacy.series import ReleaseSeries, scale_steps
 from agentd.runs.spec import RunSpec
 from agentd.simulation.draws import UnitNoise
-from agentd.simulation.spread import Packing, Spread
+from agentd.simulation.spread import Packing, spread_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -52,6 +52,8 @@ class Layout:
         self.rounds = specs[0].rounds
         self.width = self.runs * self.agents
         self._run_offset = np.repeat(np.arange(self.runs), self.agents)
+        self.nowhere: list[list[int]] = [[] for _ in specs]
+        """Per run, that no row is in use."""
 
     def zeros(self) -> Floats:
         """A float per (arm, agent)."""
@@ -154,7 +156,7 @@ class Together:
         self._packing = Packing(largest_sum * layout.agents, largest_count * layout.agents)
         # Where two integers do not fit one float64, counts travel in rows of their own, above the sums.
         self._rows = layout.arms if self._packing.fits else 2 * layout.arms
-        self._spread = Spread(layout.specs, self._rows)
+        self._spread = spread_of(layout.specs, self._rows)
         self._arrived = np.zeros((1, self._rows, layout.runs, layout.agents))
 
     def largest_changes(self) -> tuple[int, int]:
@@ -191,14 +193,18 @@ class Together:
         return 1, told
 
     def _hear(self, trial: int) -> None:
-        self._arrived.fill(0.0)
-        self._spread.arrive(trial, self._arrived)
-        if self._packing.fits:
-            counts, sums = self._packing.unpack(self._arrived)
-        else:
-            sums, counts = self._arrived[0, : self._layout.arms], self._arrived[0, self._layout.arms :]
-        self._counts += counts.reshape(self._counts.shape)
-        self._sums += sums.reshape(self._sums.shape)
+        flat = self._arrived.reshape(self._rows, self._layout.width)
+        for row in self._spread.arrive(trial, self._arrived):  # of most arms nobody has told anything new
+            arrived = flat[row]
+            if self._packing.fits:
+                count, total = self._packing.unpack(arrived)
+                self._counts[row] += count
+                self._sums[row] += total
+            elif row < self._layout.arms:
+                self._sums[row] += arrived
+            else:
+                self._counts[row - self._layout.arms] += arrived
+            arrived.fill(0.0)
 
 
 class TogetherPrivate(Together):

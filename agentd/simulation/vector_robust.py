@@ -10,7 +10,7 @@ from agentd.core.estimate.vectorised import VECTOR_ESTIMATORS, PairHistograms
 from agentd.core.grid import UNIT
 from agentd.core.policy.byzantine_ucb import bias_steps, width_steps
 from agentd.simulation.forgeries import Forgeries
-from agentd.simulation.spread import Packing, Spread
+from agentd.simulation.spread import Packing, spread_of
 from agentd.simulation.vector_policies import Floats, Ints, Layout, best_of
 
 
@@ -21,7 +21,7 @@ class TogetherRobust:
         self._layout = layout
         self._policy = layout.specs[0].policy
         self._estimator = VECTOR_ESTIMATORS[self._policy.estimator]
-        self._spread = Spread(layout.specs, 0, halves=2)
+        self._spread = spread_of(layout.specs, 0, halves=2)
         self._packing = Packing(layout.agents * UNIT, layout.agents)
         self._parity = np.tile(np.arange(layout.agents), layout.runs) & 1
         self._row_of_bucket = np.full(BUCKETS, -1, dtype=np.int64)

@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 
 from agentd.core.chance import Purpose, Rekeyed
 from agentd.core.grid import UNIT
-from agentd.core.policy.coins import held_since
-from agentd.core.policy.records import counted_sum
+from agentd.core.message import MAX_TRIAL
+from agentd.core.policy.coins import FEW, held_since
+from agentd.core.policy.records import counted_sums
 from agentd.core.policy.sealed import UCB_WIDTH, VARIANCE, least_samples
 from agentd.core.privacy.sealing import Weighting
 from agentd.runs.spec import RunSpec
 from agentd.simulation.draws import UnitNoise
 from agentd.simulation.forgeries import ForgedRecord, Forgeries
-from agentd.simulation.spread import Spread
+from agentd.simulation.spread import spread_of
 from agentd.simulation.vector_policies import Floats, Ints, Layout, Together, best_of, laplace, noise_keys
 
 Mask = NDArray[np.bool_]
@@ -49,8 +50,9 @@ class TogetherSealed:
         self._arm = np.zeros(layout.width, dtype=np.int64)
         self._news = np.ones(layout.width, dtype=np.bool_)
         # Samples travel in the first rows, sums in rows of their own below.
-        self._spread = Spread(layout.specs, 2 * layout.arms)
+        self._spread = spread_of(layout.specs, 2 * layout.arms)
         self._arrived = np.zeros((1, 2 * layout.arms, layout.runs, layout.agents))
+        self._nothing = np.zeros(self._arrived.shape[1:])
         self.releases = np.zeros(layout.width, dtype=np.int64)
         """Batches closed, per agent."""
         self.sent = np.zeros((layout.rounds, layout.width), dtype=np.bool_)
@@ -80,8 +82,12 @@ class TogetherSealed:
 
     def _tell(self, trial: int, arm: Ints, place: Ints, closing: Mask) -> None:
         """Close the batches of who is closing one, say so, and take in what arrives before the next trial."""
-        said = np.zeros(2 * self._samples.size)
         where = place[closing]
+        if not len(where) and not self._forgeries:
+            self._spread.say(trial, self._nothing, self._layout.nowhere)
+            self._hear(trial + 1)
+            return
+        said = np.zeros(2 * self._samples.size)
         if len(where):
             self._close(where, said)
         tellers, arms = closing.nonzero()[0], arm[closing]
@@ -139,22 +145,24 @@ class TogetherSealed:
 
     def _counted(self, where: Ints) -> Ints:
         """What others count of the sums of the records at these places."""
-        records = zip(self._own_samples[where].tolist(), self._own_sums[where].tolist(), strict=True)
-        return np.array([counted_sum(samples, total) for samples, total in records], dtype=np.int64)
+        return counted_sums(self._own_samples[where], self._own_sums[where])
 
     def _hear(self, trial: int) -> None:
         arms = self._layout.arms
-        self._arrived.fill(0.0)
-        self._spread.arrive(trial, self._arrived)
-        samples = self._arrived[0, :arms].reshape(self._samples.shape)
-        if not samples.any():
-            return
-        self._samples += samples
-        self._sums += self._arrived[0, arms:].reshape(self._sums.shape)
-        self._news |= samples.any(axis=0)
+        flat = self._arrived.reshape(2 * arms, self._layout.width)
+        for row in self._spread.arrive(trial, self._arrived):
+            arrived = flat[row]
+            if row < arms:
+                self._samples[row] += arrived
+                self._news |= arrived != 0.0
+            else:
+                self._sums[row - arms] += arrived
+            arrived.fill(0.0)
 
     def _decide(self, trial: int, who: Ints) -> Ints:
         samples, sums = self._samples[:, who], self._sums[:, who]
+        if samples.all():
+            return best_of(self._indices(trial, samples, sums, who))
         unknown = samples == 0.0
         arm = np.empty(len(who), dtype=np.int64)
         fresh = unknown.any(axis=0)
@@ -167,7 +175,7 @@ class TogetherSealed:
 
     def _indices(self, trial: int, samples: Floats, sums: Floats, who: Ints) -> Floats:
         if self._thompson:
-            return thompson_indices(sums, samples, self._coins.at(trial, who, self._group.at(trial)[0][who]))
+            return thompson_indices(sums, samples, self._coins.at(trial, who, self._group.at(trial)[0]))
         return sums / samples + ucb_widths(samples)
 
 
@@ -186,7 +194,7 @@ class TogetherThompson(Together):
         known = np.flatnonzero((self._counts > 0.0).all(axis=0))
         if len(known):
             samples, sums = self._counts[:, known] * UNIT, self._sums[:, known]
-            arm[known] = best_of(thompson_indices(sums, samples, self._coins.at(trial, known, self._groups[known])))
+            arm[known] = best_of(thompson_indices(sums, samples, self._coins.at(trial, known, self._groups)))
         return arm
 
 
@@ -235,8 +243,7 @@ def _expected(spec: RunSpec, trial: int) -> Ints:
     agents = spec.network.agents
     if trial <= spec.gamma:
         return np.full(agents, agents, dtype=np.int64)
-    heard: Ints = np.count_nonzero(spec.network.distances <= spec.gamma, axis=1).astype(np.int64)
-    return heard
+    return spec.network.heard(spec.gamma)
 
 
 def all_held_since(trial: int, groups: Ints) -> Ints:
@@ -254,6 +261,10 @@ class CoinsOfAll:
         self._rekeyed = Rekeyed()
         self._drawn = np.empty((layout.width, layout.arms))
         self._since = np.zeros(layout.width, dtype=np.int64)  # the trial that each row is of
+        self._groups: Ints | None = None
+        # By the rule of `held_since`: the trial whose coins each holds, and when it tosses next.
+        self._held, self._next = np.ones((2, layout.width), dtype=np.int64)
+        self._next_of_all = 0
 
     def of(self, one: int, trial: int) -> Floats:
         """The coins of one agent at a trial, per arm."""
@@ -261,11 +272,25 @@ class CoinsOfAll:
         return self._rekeyed.at(seed, Purpose.COIN, agent, trial).standard_normal(self._drawn.shape[1])
 
     def at(self, trial: int, who: Ints, groups: Ints) -> Floats:
-        """Per arm and agent, the coins that decide at this trial in groups of these sizes."""
-        since = all_held_since(trial, groups)
+        """Per arm and agent, the coins that decide at this trial; `groups` are the sizes of everybody's."""
+        self._hold(trial, groups)
+        since = self._held[who]
         stale = self._since[who] != since
-        for one, first in zip(who[stale].tolist(), since[stale].tolist(), strict=True):
-            seed, agent = self._keys[one]
-            self._rekeyed.at(seed, Purpose.COIN, agent, first).standard_normal(out=self._drawn[one])
-        self._since[who] = since
+        if stale.any():
+            for one, first in zip(who[stale].tolist(), since[stale].tolist(), strict=True):
+                seed, agent = self._keys[one]
+                self._rekeyed.at(seed, Purpose.COIN, agent, first).standard_normal(out=self._drawn[one])
+            self._since[who] = since
         return self._drawn[who].T
+
+    def _hold(self, trial: int, groups: Ints) -> None:
+        if groups is not self._groups:
+            self._groups, self._next_of_all = groups, 0
+            self._held.fill(1)
+            self._next = np.where(groups < FEW, MAX_TRIAL + 1, groups)
+        while self._next_of_all <= trial:
+            due = self._next <= trial
+            self._held[due] = self._next[due]
+            self._next[due] += self._next[due] // 4
+            self._next_of_all = int(self._next.min())
+        self._held[groups < FEW] = trial

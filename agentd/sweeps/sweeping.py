@@ -1,4 +1,4 @@
-"""A sweep from its grid to its rows: what is done already is taken from the disk, the rest is done on all cores."""
+"""A sweep from its grid to its rows: what is done already is taken from the disk, the rest measured."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from agentd import __version__, plugins
+from agentd import __version__
+from agentd.cluster.dask_client import carry_out_on
+from agentd.cluster.scheduler_place import SchedulerPlace
 from agentd.experiment.parallel import carry_out, usual_jobs
 from agentd.sweeps.combinations import Configuration
-from agentd.sweeps.measuring import Row, measure
+from agentd.sweeps.measuring import Row
+from agentd.sweeps.rows_from_afar import MEASURE, Done
 from agentd.sweeps.rows_on_disk import RowStore
-
-Task = tuple[Configuration, int]
-Done = tuple[Configuration, list[Row]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,19 @@ class Sweep:
     configurations: Sequence[Configuration]
     repetitions: int
     jobs: int = 1
+    cluster: SchedulerPlace | None = None
+    """Where it is measured; None: in this machine's processes."""
 
     @classmethod
-    def on_cores(cls, configurations: Sequence[Configuration], repetitions: int, jobs: int | None) -> Sweep:
+    def on_cores(
+        cls,
+        configurations: Sequence[Configuration],
+        repetitions: int,
+        jobs: int | None,
+        cluster: SchedulerPlace | None = None,
+    ) -> Sweep:
         """With so many processes, or as many as are usual here."""
-        return cls(configurations, repetitions, jobs or usual_jobs())
+        return cls(configurations, repetitions, jobs or usual_jobs(), cluster)
 
     def digest(self, configuration: Configuration) -> str:
         return configuration.digest(self.repetitions, __version__)
@@ -58,10 +66,7 @@ def _kept(sweep: Sweep, store: RowStore | None, configuration: Configuration) ->
 def _measured(sweep: Sweep, todo: Sequence[Configuration]) -> Generator[Done]:
     # The dearest first, so that no core ends long after the others.
     ordered = sorted(todo, key=lambda each: -each.settings.agents * each.settings.rounds)
-    return carry_out(_work, [(each, sweep.repetitions) for each in ordered], min(sweep.jobs, max(1, len(todo))))
-
-
-def _work(task: Task) -> Done:
-    plugins.load()  # another process knows none of them yet
-    configuration, repetitions = task
-    return configuration, measure(configuration, repetitions)
+    tasks = [(each, sweep.repetitions) for each in ordered]
+    if sweep.cluster is not None and tasks:
+        return carry_out_on(sweep.cluster, MEASURE, tasks)
+    return carry_out(MEASURE.work, tasks, min(sweep.jobs, max(1, len(todo))))

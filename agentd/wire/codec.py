@@ -223,6 +223,34 @@ def decode_environment(data: bytes | memoryview) -> EnvironmentMessage:
     return message
 
 
+def row(*kinds: Any) -> Any:
+    """For `reader_of`: an array of exactly these."""
+    return tuple.__class_getitem__(kinds)
+
+
+def reader_of(kind: Any) -> Callable[[bytes | memoryview], Any]:
+    """What reads exactly that, and raises PeerError for anything else."""
+    decode = msgspec.msgpack.Decoder(kind).decode
+
+    def read(data: bytes | memoryview) -> Any:
+        try:
+            return decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise PeerError(Reason.SHAPE) from None
+
+    return read
+
+
+def whole(most: int, least: int = 0) -> Any:
+    """For `reader_of`: a whole number in a range."""
+    return _up_to(most, least)
+
+
+def several(kind: Any, most: int) -> Any:
+    """For `reader_of`: at most so many of a kind, or so many bytes."""
+    return Annotated[bytes if kind is bytes else list[kind], Meta(max_length=most)]
+
+
 def _start(number: int, fields: int) -> bytes:
     """How all messages of one kind begin: as an array so long, with version and type."""
     return bytes([0x90 + 2 + fields, VERSION, number])

@@ -12,41 +12,47 @@ from collections.abc import Sequence
 import numpy as np
 
 from agentd.core.bodies import Kind
-from agentd.core.message import Batch, Columns
+from agentd.core.message import SIGNATURE_BYTES, Batch, Columns
 from agentd.wire.codec import encode_plain
 from agentd.wire.frame import HEADER, MAX_FRAME_BYTES, MAX_SEQUENCE, VERSION, Frame
 from agentd.wire.layout import HEAD_BYTES, HeadReader, body_bytes, read_columns
 from agentd.wire.topics import FRAME_TOPIC
 
 _BEFORE_NUMBERS = list(HEADER).index("sequence")
-_NO_SIGNATURES = encode_plain(b"")
 _MOST_BYTES = len(FRAME_TOPIC) + MAX_FRAME_BYTES
 
 
 class Expectation:
     """The next frame of one sender, if it goes on as before; its sequence number and its round are told when asked."""
 
-    __slots__ = ("ahead", "behind", "between", "content", "head_bytes", "length", "messages")
+    __slots__ = (
+        *("after_bodies", "ahead", "behind", "between", "content", "head_bytes", "length", "messages"),
+        "signature_bytes",
+    )
 
-    def __init__(self, frame: Frame, kind: Kind, count: int) -> None:
-        self.content = kind, frame.arms
-        """The kind of the messages, and the number of arms they are about."""
+    def __init__(self, frame: Frame, kind: Kind, count: int, *, signed: bool) -> None:
+        self.content = kind, frame.arms, signed
+        """The kind of the messages, the number of arms they are about, and whether they are signed."""
         self.messages = frame.sender, count
         """Who says how many."""
         heads, bodies = HEAD_BYTES * count, body_bytes(kind, frame.arms) * count
         before = (VERSION, *frame.header[:_BEFORE_NUMBERS])
-        batch = kind.tag, frame.arms, count, bytes(heads), bytes(bodies), b""
+        self.signature_bytes = SIGNATURE_BYTES * count * signed
+        batch = kind.tag, frame.arms, count, bytes(heads), bytes(bodies), bytes(self.signature_bytes)
         whole = encode_plain((*before, 0, 0, 0, (batch,)))  # both numbers take one byte, and there are no flags
         numbers = sum([len(encode_plain(field)) for field in before]) + 1
         self.ahead = FRAME_TOPIC + whole[:numbers]
         """What stands before the two numbers."""
         self.between = _binary(bodies)
         """What stands between heads and bodies."""
-        behind = len(whole) - heads - len(self.between) - bodies - len(_NO_SIGNATURES)
+        self.after_bodies = _binary(self.signature_bytes)
+        """What stands between bodies and signatures."""
+        behind = len(whole) - heads - len(self.between) - bodies - len(self.after_bodies) - self.signature_bytes
         self.behind = whole[numbers + 2 : behind]
         """What stands between them and the heads."""
         self.head_bytes = heads
-        self.length = len(self.ahead + self.behind + self.between + _NO_SIGNATURES) + heads + bodies
+        framing = len(self.ahead + self.behind + self.between + self.after_bodies)
+        self.length = framing + heads + bodies + self.signature_bytes
         """Of all but the two numbers."""
 
     @classmethod
@@ -54,9 +60,11 @@ class Expectation:
         """What to expect after a frame that came as these bytes, topic included; None where nothing can be said."""
         if frame.content is None:
             return None
-        expectation = cls(frame, *frame.content)
-        known = expectation.columns_of(part, frame.sequence, frame.round) is not None
-        return expectation if known else None  # signed, say; so would be the next one
+        for signed in (False, True):
+            expectation = cls(frame, *frame.content, signed=signed)
+            if expectation.columns_of(part, frame.sequence, frame.round) is not None:
+                return expectation
+        return None
 
     def columns_of(self, part: bytes, sequence: int, round_: int) -> tuple[bytes, bytes] | None:
         """Heads and bodies, if the part is the expected frame with this sequence number, of this round."""
@@ -72,7 +80,11 @@ def read_expected(parts: Sequence[Expected], round_: int, heads: HeadReader) -> 
     """All that the parts of a round say, if each is the frame that is expected and all are of one kind."""
     content = parts[0][0].content if parts and parts[0][0] is not None else None
     columns = _columns(parts, round_) if content is not None else None
-    return None if content is None or columns is None else read_columns(*content, *columns, heads)
+    if content is None or columns is None:
+        return None
+    kind, arms, signed = content
+    head_columns, body_columns, signatures = columns
+    return read_columns(kind, arms, head_columns, body_columns, heads, signatures if signed else None)
 
 
 def senders_of(parts: Sequence[Expected]) -> Columns:
@@ -81,13 +93,14 @@ def senders_of(parts: Sequence[Expected]) -> Columns:
     return np.repeat(np.array(senders), np.array(counts))
 
 
-def _columns(parts: Sequence[Expected], round_: int) -> tuple[list[bytes], list[bytes]] | None:
-    """The heads and the bodies of each part, if all are the frames that are expected and of one kind.
+def _columns(parts: Sequence[Expected], round_: int) -> tuple[list[bytes], list[bytes], list[bytes]] | None:
+    """The heads, bodies and signatures of each part, if all are the frames that are expected and of one kind.
 
     One loop without calls of our own: it is run through a few thousand times a second on a machine full of agents.
     """
     head_columns: list[bytes] = []
     body_columns: list[bytes] = []
+    signatures: list[bytes] = []
     content, numbers, of = None, b"", -1
     for expected, sequence, part in parts:
         if expected is None or sequence > MAX_SEQUENCE:
@@ -98,18 +111,22 @@ def _columns(parts: Sequence[Expected], round_: int) -> tuple[list[bytes], list[
             content = expected.content
         start = expected.ahead + numbers + expected.behind
         bodies = len(start) + expected.head_bytes
+        signed = len(part) - expected.signature_bytes
+        closing = signed - len(expected.after_bodies)
         if (
             len(part) != expected.length + len(numbers)
             or len(part) > _MOST_BYTES
             or not part.startswith(start)
             or not part.startswith(expected.between, bodies)
-            or not part.endswith(_NO_SIGNATURES)
+            or not part.startswith(expected.after_bodies, closing)
             or expected.content != content
         ):
             return None
         head_columns.append(part[len(start) : bodies])
-        body_columns.append(part[bodies + len(expected.between) : -len(_NO_SIGNATURES)])
-    return head_columns, body_columns
+        body_columns.append(part[bodies + len(expected.between) : closing])
+        if signed < len(part):
+            signatures.append(part[signed:])
+    return head_columns, body_columns, signatures
 
 
 def _fields(*values: int | bytes) -> bytes:
@@ -118,4 +135,5 @@ def _fields(*values: int | bytes) -> bytes:
 
 def _binary(length: int) -> bytes:
     """What stands before so many bytes."""
-    return encode_plain(bytes(length))[:-length]
+    whole = encode_plain(bytes(length))
+    return whole[: len(whole) - length]

@@ -164,21 +164,28 @@ class Frame:
         return sum(map(len, self.batches))
 
 
-def together(frames: Sequence[Frame], dropped: Counter[str] | None = None) -> list[Batch]:
+def together(
+    frames: Sequence[Frame], dropped: Counter[str] | None = None, *, names_senders: bool = False
+) -> list[Batch]:
     """The batches of all frames, without messages that their senders cannot say; those are counted.
 
-    Where frames share a batch and nothing of it is missing, it is that one.
+    Where frames share a batch and nothing of it is missing, it is that one. They may tell who has sent each message.
     """
     refused, batches = 0, []
     whole = _whole_of(frames)
     if whole is not None:
         batch, senders = whole
+        batch.via = senders if names_senders else None
         said = only_said_by(batch, senders)
         refused += len(batch) - len(said)
         batches.append(said)
         frames = [frame for frame in frames if frame._shared is None or frame._shared[0] is not batch]
     for frame in frames:
-        batches += frame._sayable if frame._sayable is not None else frame.judge()
+        sayable = frame._sayable if frame._sayable is not None else frame.judge()
+        if names_senders:
+            for batch in sayable:
+                batch.via = np.full(len(batch), frame.sender)
+        batches += sayable
         refused += frame.refused
     if refused and dropped is not None:
         dropped["lifetime"] += refused

@@ -175,20 +175,26 @@ def read_together(raws: Sequence[RawBatch], heads: HeadReader) -> Batch | None:
     if len(raws) < 2 or len({(raw[0], raw[1], not raw[5]) for raw in raws}) > 1:
         return None
     kind, arms = KINDS[raws[0][0]], raws[0][1]
-    batch = read_columns(kind, arms, [raw[3] for raw in raws], [raw[4] for raw in raws], heads)
-    if batch is not None and raws[0][5]:
-        batch.signature = _read_signatures(b"".join([raw[5] for raw in raws]), len(batch))
-    return batch
+    signatures = [raw[5] for raw in raws] if raws[0][5] else None
+    return read_columns(kind, arms, [raw[3] for raw in raws], [raw[4] for raw in raws], heads, signatures)
 
 
-def read_columns(kind: Kind, arms: int, heads: list[bytes], bodies: list[bytes], reader: HeadReader) -> Batch | None:
-    """One batch of unsigned messages from the columns of several, if every head is in range."""
+def read_columns(  # noqa: PLR0917
+    kind: Kind,
+    arms: int,
+    heads: list[bytes],
+    bodies: list[bytes],
+    reader: HeadReader,
+    signatures: list[bytes] | None = None,
+) -> Batch | None:
+    """One batch from the columns of several, if every head is in range; without signatures where there are none."""
     read = reader.read(b"".join(heads))
     if read is None:
         return None
     columns, sequel, newest = read
     packed = PackedBodies.of(layout_of(kind), arms, b"".join(bodies))
-    batch = Batch(kind, columns, packed, unsigned(len(columns)), sound=True)
+    signed = unsigned(len(columns)) if signatures is None else _read_signatures(b"".join(signatures), len(columns))
+    batch = Batch(kind, columns, packed, signed, sound=True)
     batch.sequel, batch.newest = sequel, newest
     return batch
 
@@ -230,6 +236,15 @@ def _write_bodies(layout: BodyLayout, bodies: Columns | Packed) -> bytes:
     if isinstance(bodies, np.ndarray):
         return _write_cells(layout, bodies)
     return _write_cells(layout, bodies.unpack().T)
+
+
+def body_rows(batch: Batch) -> list[bytes]:
+    """The bodies of some messages as they lie on the wire, one by one."""
+    if not len(batch.head):
+        return []
+    whole = _write_bodies(layout_of(batch.kind), batch.packed)
+    each = len(whole) // len(batch.head)
+    return [whole[start : start + each] for start in range(0, len(whole), each)]
 
 
 def _write_one(layout: BodyLayout, numbers: Sequence[int]) -> bytes:

@@ -23,7 +23,7 @@ from agentd.runs import fault_log
 from agentd.runs.fault_log import Fault
 from agentd.runs.status import read_status
 from agentd.shell.link_faults import MAX_CUTS, MAX_DELAY_MS, LinkFaults, Side, agents_text, read_faults, sides_text
-from deploy.plan.names import agent_name
+from deploy.plan.names import ENVIRONMENT, agent_name, agent_of
 from deploy.plan.plan import LINK_FAULTS
 from deploy.testbed import registry
 from deploy.testbed.registry import Testbed
@@ -45,11 +45,24 @@ class Chaos:
         """Kill, restart, pause, resume, disconnect or reconnect agents, one after the other."""
         self.require(agents)
         done = []
+        met: set[int] = set()
         for agent in sorted(agents):
+            if agent in met:
+                continue
+            together = self._sharing(agent)
+            met |= {*together}
             getattr(self._control, verb)(agent)
-            fault = Fault(verb, f"{agent_name(agent)} {_PAST[verb]}", (agent,))
+            also = f", with all {len(together)} agents of its process" if len(together) > 1 else ""
+            fault = Fault(verb, f"{agent_name(agent)} {_PAST[verb]}{also}", together)
             done.append(self._recorded(fault) if verb in self._control.writes_down else self._record(fault))
         return done
+
+    def _sharing(self, agent: int) -> tuple[int, ...]:
+        """The agents that share a process with this one, and itself: what befalls one of them befalls all."""
+        children = {name: mark for name, mark in self._testbed.children.items() if name != ENVIRONMENT}
+        mark = children.get(agent_name(agent))
+        together = [agent_of(name) for name, each in children.items() if mark is not None and each == mark]
+        return tuple(sorted(together)) or (agent,)
 
     def partition(self, sides: tuple[Side, ...]) -> list[dict[str, Any]]:
         """Cut the links between the sides."""

@@ -9,6 +9,8 @@ Choices that are not obvious:
   host, whose users would reach them from its own address in the network. Root there can still listen on the way.
 - No container has any capability, may gain any, may write outside its mounts and /tmp, or runs as root.
 - A crash is followed by a restart, a few times; an end in order, or one that an operator wanted, by none.
+- With keys every service has a secret of its own, and the roster; the document names their files and holds none of
+  them. Links are encrypted then, and nobody is let in without a key.
 - Of the run directory an agent sees its own log, its own state, the secret of its own seat and the faults to inject;
   the environment what it writes itself. Nobody sees what the supervisor writes (`lent_directories` says why).
 """
@@ -28,13 +30,25 @@ from deploy.containers import policy_files
 from deploy.plan.arguments import agent_arguments, environment_arguments
 from deploy.plan.environment import EnvironmentPlan
 from deploy.plan.names import ENVIRONMENT, agent_name
-from deploy.plan.plan import LINK_FAULTS, NOT_DRAWN, Plan, own_log_name, seat_name, state_name
+from deploy.plan.plan import (
+    ENVIRONMENT_KEYS,
+    LINK_FAULTS,
+    NOT_DRAWN,
+    ROSTER,
+    Plan,
+    keys_name,
+    own_log_name,
+    seat_name,
+    state_name,
+)
 
 NETWORK = "mesh"
 ENVIRONMENT_PORT = 7000
 AGENT_PORT = 7001
 RUN_DIR = "/var/lib/agentd/run"
 """Where the run directory is mounted inside."""
+SECRETS_DIR = "/run/secrets"
+"""Where each container finds its own keys and the roster."""
 LABEL_RUN, LABEL_ROLE, LABEL_ID, LABEL_PROJECT = "agentd.run", "agentd.role", "agentd.id", "agentd.project"
 """On every container: which run, where that is known already; `agent` or `environment`, the agent's number, and which
 testbed it belongs to."""
@@ -49,6 +63,7 @@ _FIRST_HOST = 2  # after the network's own address and the gateway
 _AGENT_MEGABYTES = 128
 _ENVIRONMENT_MEGABYTES = 256
 _BYTES_PER_PULL = 64
+_ROSTER = "roster"
 _CHAOS = LINK_FAULTS.partition("/")[0]
 _HEALTH_PROBE = ["CMD", "/opt/agentd/bin/python3", "-I", "-S", "/opt/agentd/health.py"]
 
@@ -66,6 +81,8 @@ class ContainerOptions:
     labels: dict[str, str] = field(default_factory=dict)
     policies: tuple[str, ...] = ()
     """Files of policies that travel along, as `policy_files` names them."""
+    keys: str | None = None
+    """The directory of keys and roster, as the Docker host or the document sees it; None: there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +138,18 @@ def compose_document(
         "ipam": {"config": [{"subnet": str(options.subnet)}]},
         "labels": options.labels,
     }
-    return {"services": services, "networks": {NETWORK: {key: value for key, value in network.items() if value}}}
+    networks = {NETWORK: {key: value for key, value in network.items() if value}}
+    return {"services": services, "networks": networks, **secret_files(plan, options)}
+
+
+def secret_files(plan: Plan, options: ContainerOptions) -> dict[str, Any]:
+    """Where the secrets of all services are on the host: their names, never what is in them."""
+    if options.keys is None:
+        return {}
+    place = options.keys.replace("$", "$$")
+    agents = {_secret_of(agent.id): {"file": f"{place}/{keys_name(agent.id)}"} for agent in plan.agents}
+    common = {_secret_of(None): {"file": f"{place}/{ENVIRONMENT_KEYS}"}, _ROSTER: {"file": f"{place}/{ROSTER}"}}
+    return {"secrets": {**common, **agents}}
 
 
 def environment_service(
@@ -129,20 +157,25 @@ def environment_service(
 ) -> dict[str, Any]:
     """The environment, as far as every orchestrator of this family takes it, for who comes from where agents are."""
     listen = f"tcp://0.0.0.0:{ENVIRONMENT_PORT}"
-    return _service(plan, options, "environment") | {
-        "command": environment_arguments(environment, admit=admit, listen=listen, run_dir=RUN_DIR, seed=seed),
-        "volumes": [_mount(f"{options.run_dir}/{APART}", RUN_DIR), *_policy_mounts(options)],
-        "mem_limit": f"{environment_megabytes(environment)}m",
-        # Asked often, because agents wait for the answer; the agents themselves are asked twice a minute.
-        "healthcheck": {"test": _HEALTH_PROBE, "interval": "2s", "timeout": "5s", "retries": 30},
-        "stop_grace_period": "60s",
-    }
+    return (
+        _service(plan, options, "environment")
+        | _secrets_for(None, options)
+        | {
+            "command": environment_arguments(environment, admit=admit, listen=listen, run_dir=RUN_DIR, seed=seed),
+            "volumes": [_mount(f"{options.run_dir}/{APART}", RUN_DIR), *_policy_mounts(options)],
+            "mem_limit": f"{environment_megabytes(environment)}m",
+            # Asked often, because agents wait for the answer; the agents themselves are asked twice a minute.
+            "healthcheck": {"test": _HEALTH_PROBE, "interval": "2s", "timeout": "5s", "retries": 30},
+            "stop_grace_period": "60s",
+        }
+    )
 
 
 def agent_service(plan: Plan, agent: int, options: ContainerOptions) -> dict[str, Any]:
     """One agent, as far as every orchestrator of this family takes it."""
     service = _service(plan, options, "agent")
     service["labels"] |= {LABEL_ID: str(agent)}
+    service |= _secrets_for(agent, options)
     return service | {
         "command": agent_arguments(plan.agents[agent]),
         "volumes": _agent_mounts(plan, plan.agents[agent], options),
@@ -196,11 +229,25 @@ def _mount(source: str, target: str) -> dict[str, Any]:
 
 def _agent_mounts(plan: Plan, settings: AgentSettings, options: ContainerOptions) -> list[dict[str, Any]]:
     log, seat = (name.rpartition("/")[0] for name in (own_log_name(settings.id), seat_name(settings.id)))
-    # Whoever has drawn the run's id has drawn the secret, too; else the agent does, and must write it down.
-    secret = _part_of(options, seat) | ({"read_only": True} if plan.run != NOT_DRAWN else {})
+    # Whoever has drawn the run's id has drawn the secret, too; else the agent does, and must write it down. With keys
+    # there is no such secret, and the agent notes there which roster it took up.
+    drawn = plan.run != NOT_DRAWN and not settings.has_keys
+    secret = _part_of(options, seat) | ({"read_only": True} if drawn else {})
     mounts = [_part_of(options, log), _part_of(options, _CHAOS) | {"read_only": True}, secret]
     mounts += _policy_mounts(options)
     return [*mounts, _part_of(options, state_name(settings.id))] if settings.state is not None else mounts
+
+
+def _secrets_for(agent: int | None, options: ContainerOptions) -> dict[str, Any]:
+    """What one service sees in SECRETS_DIR: its own keys, and who is who."""
+    if options.keys is None:
+        return {}
+    own = ENVIRONMENT_KEYS if agent is None else keys_name(agent)
+    return {"secrets": [{"source": _secret_of(agent), "target": own}, {"source": _ROSTER, "target": ROSTER}]}
+
+
+def _secret_of(agent: int | None) -> str:
+    return f"{ENVIRONMENT if agent is None else agent_name(agent)}-keys"
 
 
 def _policies(options: ContainerOptions) -> dict[str, str]:

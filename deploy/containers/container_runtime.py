@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -15,16 +15,24 @@ from agentd.runs.directory import RunDirectory
 from agentd.runs.scenario import Scenario
 from agentd.settings import Pace
 from deploy.containers import containers, lent_directories, policy_files
-from deploy.containers.compose_document import LABEL_PROJECT, RUN_DIR, ContainerOptions, ContainerPlaces, subnet_for
+from deploy.containers.compose_document import (
+    LABEL_PROJECT,
+    RUN_DIR,
+    SECRETS_DIR,
+    ContainerOptions,
+    ContainerPlaces,
+    subnet_for,
+)
 from deploy.containers.container_control import ContainerControl
 from deploy.containers.container_processes import ContainerProcesses, Launcher
 from deploy.containers.containers import ContainerMark
 from deploy.containers.docker import Docker, find_docker, require_docker
 from deploy.containers.image import DEFAULT_TAG
-from deploy.local import preflight
+from deploy.local import preflight, socket_directory
+from deploy.local.throwaway_keys import InContainers, keyed_in_containers
 from deploy.plan.environment import EnvironmentPlan, plan_environment
 from deploy.plan.names import ENVIRONMENT
-from deploy.plan.plan import Keep, Plan, lay_out
+from deploy.plan.plan import Keep, Plan, lay_out, note_name
 from deploy.plan.yaml_text import with_common_part
 from deploy.testbed.launch import fresh_run, new_directory, write_plan
 from deploy.testbed.lifecycle import ENVIRONMENT_GRACE_S, grace_for
@@ -35,6 +43,7 @@ from deploy.testbed.runtime import Prepared, Wanted
 Tool = TypeVar("Tool")
 
 DEFAULT_IMAGE = DEFAULT_TAG
+IN_CONTAINERS = InContainers(SECRETS_DIR, lambda agent: f"{RUN_DIR}/{note_name(agent)}")
 READY_EXTRA_S, READY_PER_AGENT_S = 30.0, 1.0
 """How much longer containers wait for each other, and per agent: the first one runs long before the last."""
 MEGABYTES_PER_CONTAINER = 45
@@ -88,7 +97,8 @@ class ContainerRuntime(ABC, Generic[Tool]):
 
     def prepare(self, scenario: Scenario, wanted: Wanted) -> Prepared:
         """Check Docker, image and machine, choose a subnet, and write the document down."""
-        wanted.refuse(self.name, "base_port", "keys")
+        wanted.refuse(self.name, "base_port")
+        wanted.refuse_hosts(self.name)
         if wanted.transport == "ipc":
             raise SettingsError(
                 f"--transport ipc is for processes of one machine; containers of --runtime {self.name} speak tcp, so "
@@ -111,6 +121,29 @@ class ContainerRuntime(ABC, Generic[Tool]):
             labels={LABEL_PROJECT: project},
             policies=policy_files.named_files(),
         )
+        means = (docker, tool, project)
+        if not wanted.keys:
+            return self._prepared(scenario, plan, directory, options, means=means)
+        keys, plan = keyed_in_containers(plan, IN_CONTAINERS, options.user)
+        try:
+            options = replace(options, keys=keys.path)
+            return self._prepared(scenario, plan, directory, options, means=means, release=keys.release)
+        except BaseException:
+            keys.release()
+            raise
+
+    def _prepared(
+        self,
+        scenario: Scenario,
+        plan: Plan,
+        directory: RunDirectory,
+        options: ContainerOptions,
+        *,
+        means: tuple[Docker, Tool, str],
+        release: Callable[[], None] = lambda: None,
+    ) -> Prepared:
+        docker, tool, project = means
+        place = directory.path
         document = self.document(tool, plan, scenario, options)
         write_plan(directory, scenario, plan, self.name)
         lent_directories.make_directories(place, plan, options.user)
@@ -122,7 +155,7 @@ class ContainerRuntime(ABC, Generic[Tool]):
             lent_directories.lend(place, options.user)
             return ContainerProcesses(docker, launcher, project, place)
 
-        return Prepared(scenario, plan, directory, self, processes, project)
+        return Prepared(scenario, plan, directory, self, processes, project, release)
 
     def take_up(self, testbed: Testbed, scenario: Scenario, plan: Plan, directory: RunDirectory) -> Prepared:  # noqa: ARG002
         """Not for containers: they outlive their supervisor, and Docker starts those again that crash."""
@@ -161,10 +194,12 @@ class ContainerRuntime(ABC, Generic[Tool]):
         self.remove(docker, testbed.project)
         lent_directories.take_back(testbed.run_dir)
         write_results(testbed.run_dir)
+        self.tidy(testbed)
         return ended
 
     def tidy(self, testbed: Testbed) -> None:
-        """Containers leave nothing on this machine that Docker does not know of."""
+        """The directory of its keys; Docker knows of all else."""
+        socket_directory.remove(testbed.sockets)
 
     def control(self, testbed: Testbed) -> ContainerControl:
         """Docker's own verbs."""

@@ -56,7 +56,7 @@ def build_image(
     tag: str = DEFAULT_TAG,
     base: str | None = None,
     offline: bool = False,
-    extras: str = "",
+    extras: str = "keys",
     wheels: Path | None = None,
     fresh: bool = False,
     quiet: bool = True,

@@ -7,7 +7,7 @@ alone, and no two containers share a place that they may write to:
     environment/        all that the environment writes, as the run directory that it sees
     logs/agent-N/       the log of an agent
     state/agent-N/      its state, where it keeps one
-    seats/agent-N/      the secret of its seat, which it only reads
+    seats/agent-N/      the secret of its seat, which it only reads; with keys its note on the roster, which it writes
     chaos/              faults to inject, which all agents only read
 
 While containers run, what is read there is read as from a stranger (`agentd.untrusted`). When they have gone, plain
@@ -29,28 +29,36 @@ from agentd.environment.seat_journal import NAME as SEATS
 from agentd.environment.store import OPERATOR, REPORTS, TERMS
 from agentd.errors import ConfigurationError
 from agentd.files import DIRECTORY, FILE
+from agentd.keys.keying import NOTE
+from agentd.runs.history.history_file import FILE as HISTORY
+from agentd.runs.history.history_file import LONGEST_HISTORY
 from agentd.runs.status import APART
 from agentd.runs.status import FILE as STATUS
 from agentd.untrusted import LONGEST_JSON, open_in, read_in
 from deploy.plan.names import ENVIRONMENT_LOG
-from deploy.plan.plan import LINK_FAULTS, SEAT_HASHES, Plan, log_name, own_log_name, seat_name, state_name
+from deploy.plan.plan import LINK_FAULTS, SEAT_HASHES, Plan, log_name, note_name, own_log_name, seat_name, state_name
 from deploy.plan.written_plan import read_manifest
 
 LONGEST_LOG = 1 << 30
 """Bytes of a log that is kept."""
 _LONGEST_SEATS = 64 << 20
-_MADE_ANEW = ("pulls.npz", "regret.csv", "regret.svg", "manifest.json", "summary.json", OPERATOR)
+_MADE_ANEW = ("pulls.npz", "regret.csv", "regret.svg", "manifest.json", "summary.json", OPERATOR, NOTE)
 """What the environment writes and nobody takes over."""
 
 
 def make_directories(place: Path, plan: Plan, user: str) -> None:
     """Make the directories, after the plan was written down."""
     (place / APART).mkdir(mode=DIRECTORY)
-    (place / SEAT_HASHES).replace(place / APART / SEAT_HASHES)
+    if plan.keys is None:
+        (place / SEAT_HASHES).replace(place / APART / SEAT_HASHES)
+    else:
+        (place / note_name(0)).parent.parent.mkdir(mode=DIRECTORY)
     if any(agent.state is not None for agent in plan.agents):
         (place / state_name(0)).parent.mkdir(mode=DIRECTORY)
     for agent in plan.agents:
         (place / own_log_name(agent.id)).parent.mkdir(mode=DIRECTORY)
+        if plan.keys is not None:
+            (place / note_name(agent.id)).parent.mkdir(mode=DIRECTORY)
         if agent.state is not None:
             (place / state_name(agent.id)).mkdir(mode=DIRECTORY)
     if user.partition(":")[0] != str(os.geteuid()):
@@ -94,7 +102,8 @@ def _change_owner(place: Path, uid: int, gid: int) -> None:
 def _gather(place: Path) -> None:
     journal = _longest_journal(place)
     limits = {TERMS: LONGEST_JSON, REPORTS: LONGEST_JSON, STATUS: LONGEST_JSON, SEAT_HASHES: LONGEST_JSON}
-    for name, limit in (limits | {PULLS: journal, SEATS: _LONGEST_SEATS, ENVIRONMENT_LOG: LONGEST_LOG}).items():
+    limits |= {PULLS: journal, SEATS: _LONGEST_SEATS, HISTORY: LONGEST_HISTORY, ENVIRONMENT_LOG: LONGEST_LOG}
+    for name, limit in limits.items():
         _move(place / APART, name, place / name, limit)
     for name in _MADE_ANEW:
         with contextlib.suppress(OSError):

@@ -10,6 +10,7 @@ What differs, and why:
 - A swarm knows no `no-new-privileges`. No capability can be gained without one to begin with: all are dropped.
 - Agents have no health check: a swarm lets a name lead to a container only once that is healthy, and the first look
   comes late. Their neighbours notice sooner, and do without them.
+- Secrets are the swarm's own, in memory of their container, and say there whose they are.
 - Everything is placed on one node, whose disk holds the run directory.
 """
 
@@ -27,11 +28,13 @@ from deploy.containers.compose_document import (
     ContainerOptions,
     agent_service,
     environment_service,
+    secret_files,
 )
 from deploy.plan.environment import EnvironmentPlan
 from deploy.plan.names import ENVIRONMENT, agent_name
 from deploy.plan.plan import Plan
 
+_OWNER_READS = 0o400
 _UNCHECKED = {"healthcheck": {"disable": True}}
 _TMP = {"type": "tmpfs", "target": "/tmp", "tmpfs": {"size": 16 << 20}}  # noqa: S108
 
@@ -55,13 +58,18 @@ def stack_document(
         "version": "3.9",
         "services": {name: _for_swarm(service, node) for name, service in services.items()},
         "networks": {NETWORK: {key: value for key, value in network.items() if value}},
+        **secret_files(plan, options),
     }
 
 
 def only(document: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """The document with these services only."""
+    """The document with these services only, and their secrets."""
     chosen = {name: service for name, service in document["services"].items() if name in names}
-    return {**document, "services": chosen}
+    if "secrets" not in document:
+        return {**document, "services": chosen}
+    used = {each["source"] for service in chosen.values() for each in service["secrets"]}
+    secrets = {name: file for name, file in document["secrets"].items() if name in used}
+    return {**document, "services": chosen, "secrets": secrets}
 
 
 def _all_but_the_host(subnet: IPv4Network) -> tuple[str, ...]:
@@ -78,5 +86,9 @@ def _for_swarm(service: dict[str, Any], node: str) -> dict[str, Any]:
     }
     if node:
         deploy["placement"] = {"constraints": [f"node.id=={node}"]}
+    if "secrets" in service:
+        uid, _, gid = service["user"].partition(":")
+        own = {"uid": uid, "gid": gid, "mode": _OWNER_READS}
+        service["secrets"] = [{**each, **own} for each in service["secrets"]]
     volumes = [*service.pop("volumes"), _TMP]
     return {**service, "init": True, "volumes": volumes, "networks": [NETWORK], "deploy": deploy}

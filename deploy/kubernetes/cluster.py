@@ -31,6 +31,8 @@ class Cluster:
     network_policy: bool = True
     admit: tuple[str, ...] = PRIVATE_NETWORKS
     """Where pods have their addresses from: nobody else is let in."""
+    roster: str | None = None
+    """Who is who, where pods have keys, each a secret of its own; None: there are no keys."""
 
     def __post_init__(self) -> None:
         if not _is_label(self.name):
@@ -59,9 +61,13 @@ class Cluster:
         return f"{self.name}-environment"
 
     @property
-    def keys(self) -> str:
-        """The secret that will hold keys."""
-        return f"{self.name}-keys"
+    def roster_config(self) -> str:
+        """The ConfigMap with the roster, which is no secret."""
+        return f"{self.name}-roster"
+
+    def keys(self, agent: int | None) -> str:
+        """The secret with the keys of one agent, or of the environment."""
+        return f"{self.environment if agent is None else self.pod(agent)}-keys"
 
     @property
     def keeps(self) -> bool:
@@ -73,8 +79,13 @@ class Cluster:
         return f"state-{self.pod(agent)}"
 
     def pod(self, agent: int) -> str:
-        """The name of an agent's pod, and of its file."""
+        """The name of an agent's pod, of its workload if it has one of its own, and of its file."""
         return f"{self.agents}-{agent}"
+
+    def host(self, agent: int) -> str:
+        """Under which an agent is found in the service: a pod of a StatefulSet has its number behind its name."""
+        alone = self.roster is not None and self.workload == WORKLOADS[0]
+        return f"{self.pod(agent)}-0" if alone else self.pod(agent)
 
 
 def _is_label(text: str) -> bool:

@@ -10,9 +10,10 @@ their own, and an agent that lost its volume would have lost its ledger and its 
 does for all.
 
 Neighbours must find each other before any of them is ready, so the headless service publishes addresses of pods that
-are not. Links are not encrypted yet: agents are told `insecure`, and a NetworkPolicy keeps everybody else away. Where a
+are not. Without keys agents are told `insecure`, and a NetworkPolicy keeps everybody else away. Where a
 cluster does not enforce it, agents and environment still let in only who comes from where pods have their addresses
-(`Cluster.admit`): a pod that is made anew has another one, sooner than its name leads there.
+(`Cluster.admit`): a pod that is made anew has another one, sooner than its name leads there. With keys (`pod_keys`)
+every agent has a workload of its own.
 """
 
 from __future__ import annotations
@@ -41,18 +42,20 @@ from deploy.kubernetes.parts import (
     tcp,
     volume,
 )
+from deploy.kubernetes.pod_keys import keys_mount, keys_volume, roster_maps
 from deploy.kubernetes.toml_text import agent_toml, environment_toml
 from deploy.plan.environment import draft_terms
 from deploy.plan.plan import Plan
 
 PORT = 7000
 TERMS_FILE = "terms.json"
-KEYS_DIR = "/etc/agentd/keys"
 RUN_DIR = "/var/lib/agentd/run"
 STATE_DIR = "/var/lib/agentd/state"
 CONFIG_MAP_BYTES = 900_000
 """Kubernetes refuses ConfigMaps of more than a mebibyte; agents whose files do not fit go into further ones."""
 _RETRIES = 6
+_AGENT_LABEL = "agentd-agent"
+"""By which the pod of an agent that has a StatefulSet of its own is found."""
 _SCRATCH: Mapping[str, Any] = {"emptyDir": {}}
 """A place that is gone with its pod; only where the operator wants no volumes."""
 
@@ -67,6 +70,7 @@ def kubernetes_manifests(plan: Plan, scenario: Scenario, cluster: Cluster) -> li
     policies = [_agents_policy(cluster), _environment_policy(cluster)] if cluster.network_policy else []
     return [
         *maps,
+        *roster_maps(cluster),
         _environment_config(plan, scenario, cluster),
         *policies,
         _agents_service(cluster),
@@ -82,12 +86,13 @@ def _in_cluster(agent: AgentSettings, cluster: Cluster) -> AgentSettings:
         agent,
         listen=f"tcp://*:{PORT}",
         environment=f"tcp://{cluster.environment}:{PORT}",
-        peers={peer: f"tcp://{cluster.pod(peer)}.{cluster.service}:{PORT}" for peer in agent.peers},
-        insecure=True,
+        peers={peer: f"tcp://{cluster.host(peer)}.{cluster.service}:{PORT}" for peer in agent.peers},
+        insecure=not agent.has_keys,
         admit=cluster.admit,
         state=f"{STATE_DIR}/agent" if agent.state is not None else None,
         # Drawn by the agent itself, on its own volume: a secret in a manifest would be one that everybody has.
-        seat=f"{STATE_DIR}/seat",
+        seat=None if agent.has_keys else f"{STATE_DIR}/seat",
+        roster_note=f"{STATE_DIR}/roster" if agent.has_keys else None,
         log_file=None,
         faults_file=None,
     )
@@ -115,7 +120,7 @@ def _agent_config_maps(agents: Sequence[AgentSettings], cluster: Cluster) -> lis
 def _environment_config(plan: Plan, scenario: Scenario, cluster: Cluster) -> Manifest:
     terms = f"{CONFIG_DIR}/{TERMS_FILE}"
     about = {"listen": f"tcp://*:{PORT}", "run_dir": RUN_DIR, "terms": terms}
-    text = environment_toml(scenario, admit=cluster.admit, **about)
+    text = environment_toml(scenario, admit=cluster.admit, keying=plan.keying, **about)
     data = {"environment.toml": text, TERMS_FILE: terms_text(draft_terms(scenario, plan))}
     return an_object("v1", "ConfigMap", f"{cluster.environment}-config", cluster, "environment", data=data)
 
@@ -143,21 +148,39 @@ def _environment_service(cluster: Cluster) -> Manifest:
 def _agents(agents: Sequence[AgentSettings], config_maps: Sequence[str], cluster: Cluster) -> list[Manifest]:
     ready_s = max(agent.ready_timeout_s for agent in agents) or _READY_S
     container = _agent_container(ready_s, cluster)
-    if cluster.workload == "job" and cluster.keeps:
-        claims = [volume(cluster.state(agent.id), cluster) for agent in agents]
+    if cluster.workload == "job" and (cluster.keeps or cluster.roster is not None):
+        claims = [volume(cluster.state(agent.id), cluster) for agent in agents] if cluster.keeps else []
         return [*claims, *(_job_of_one(agent.id, container, config_maps, cluster) for agent in agents)]
+    if cluster.roster is not None:
+        return [_set_of_one(agent.id, container, config_maps, cluster) for agent in agents]
     if cluster.workload == "job":
         return [_indexed_job(len(agents), container, config_maps, cluster)]
-    spec = {
+    template = _agent_template(container, config_maps, cluster, None if cluster.keeps else _SCRATCH)
+    return [_stateful_set(cluster.agents, len(agents), template, cluster, labels(cluster, "agent"))]
+
+
+def _set_of_one(agent: int, container: Manifest, config_maps: Sequence[str], cluster: Cluster) -> Manifest:
+    """The StatefulSet of one agent, which alone mounts its keys."""
+    own = {**container, "args": ["--config", f"{CONFIG_DIR}/{cluster.pod(agent)}.toml"], "env": [health_variable()]}
+    template = _agent_template(own, config_maps, cluster, None if cluster.keeps else _SCRATCH, agent)
+    found_by = {**labels(cluster, "agent"), _AGENT_LABEL: str(agent)}
+    template["metadata"]["labels"] = found_by
+    return _stateful_set(cluster.pod(agent), 1, template, cluster, found_by)
+
+
+def _stateful_set(
+    name: str, replicas: int, template: Manifest, cluster: Cluster, found_by: Mapping[str, str]
+) -> Manifest:
+    spec: Manifest = {
         "serviceName": cluster.service,
-        "replicas": len(agents),
+        "replicas": replicas,
         "podManagementPolicy": "Parallel",  # one after the other, the first would wait for the others for ever
-        "selector": {"matchLabels": labels(cluster, "agent")},
-        "template": _agent_template(container, config_maps, cluster, None if cluster.keeps else _SCRATCH),
+        "selector": {"matchLabels": found_by},
+        "template": template,
     }
     if cluster.keeps:
         spec["volumeClaimTemplates"] = [claim("state", cluster.agent_storage)]
-    return [an_object("apps/v1", "StatefulSet", cluster.agents, cluster, "agent", spec=spec)]
+    return an_object("apps/v1", "StatefulSet", name, cluster, "agent", spec=spec)
 
 
 def _indexed_job(count: int, container: Manifest, config_maps: Sequence[str], cluster: Cluster) -> Manifest:
@@ -174,9 +197,9 @@ def _indexed_job(count: int, container: Manifest, config_maps: Sequence[str], cl
 
 def _job_of_one(agent: int, container: Manifest, config_maps: Sequence[str], cluster: Cluster) -> Manifest:
     """The Job of one agent: whatever pod it makes has the agent's name and finds the agent's volume."""
-    claim = {"persistentVolumeClaim": {"claimName": cluster.state(agent)}}
+    claim = {"persistentVolumeClaim": {"claimName": cluster.state(agent)}} if cluster.keeps else _SCRATCH
     own = {**container, "args": ["--config", f"{CONFIG_DIR}/{cluster.pod(agent)}.toml"], "env": [health_variable()]}
-    template = _agent_template(own, config_maps, cluster, claim)
+    template = _agent_template(own, config_maps, cluster, claim, agent)
     template["spec"]["hostname"] = cluster.pod(agent)
     spec: Manifest = {"backoffLimit": _RETRIES, "template": template}
     return an_object("batch/v1", "Job", cluster.pod(agent), cluster, "agent", spec=spec)
@@ -199,20 +222,23 @@ def _agent_container(ready_s: float, cluster: Cluster) -> Manifest:
         "securityContext": locked_down(),
         "volumeMounts": [
             *mounts(),
-            {"name": "keys", "mountPath": KEYS_DIR, "readOnly": True},
+            *keys_mount(cluster),
             {"name": "state", "mountPath": STATE_DIR},
         ],
     }
 
 
 def _agent_template(
-    container: Manifest, config_maps: Sequence[str], cluster: Cluster, state: Mapping[str, Any] | None
+    container: Manifest,
+    config_maps: Sequence[str],
+    cluster: Cluster,
+    state: Mapping[str, Any] | None,
+    agent: int | None = None,
 ) -> Manifest:
-    """The pod of an agent; `state` is where it keeps things, None: the workload sees to that."""
+    """The pod of an agent; `state` is where it keeps things, None: the workload sees to that. None: of any agent."""
     config = {"name": "config", "projected": {"sources": [{"configMap": {"name": name}} for name in config_maps]}}
-    # There are no keys yet; once there are, the secret is all that must be added. 288 is 0440.
-    keys = {"name": "keys", "secret": {"secretName": cluster.keys, "optional": True, "defaultMode": 288}}
-    volumes = [config, keys, health_volume()]
+    keys = [] if agent is None else keys_volume(agent, cluster)
+    volumes = [config, *keys, health_volume()]
     if state is not None:
         volumes.append({"name": "state", **state})
     pod = pod_spec([container], volumes)
@@ -232,10 +258,11 @@ def _environment(cluster: Cluster) -> Manifest:
         "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"cpu": "2", "memory": "1Gi"}},
         **probes(0.0),
         "securityContext": locked_down(),
-        "volumeMounts": [*mounts(), {"name": "run", "mountPath": "/var/lib/agentd"}],
+        "volumeMounts": [*mounts(), *keys_mount(cluster), {"name": "run", "mountPath": "/var/lib/agentd"}],
     }
     volumes: list[Manifest] = [
         {"name": "config", "configMap": {"name": f"{cluster.environment}-config"}},
+        *keys_volume(None, cluster),
         health_volume(),
     ]
     spec: Manifest = {

@@ -22,7 +22,7 @@ _PROBE_EVERY_S, _LIVE_EVERY_S = 5, 30
 
 
 def an_object(
-    version: str, kind: str, name: str, cluster: Cluster, component: str, **content: Mapping[str, Any]
+    version: str, kind: str, name: str, cluster: Cluster, component: str, **content: Mapping[str, Any] | str | bool
 ) -> Manifest:
     """One object, as `kubectl apply` takes it."""
     metadata: Manifest = {"name": name, "labels": labels(cluster, component)}

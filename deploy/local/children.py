@@ -13,14 +13,15 @@ import fcntl
 import json
 import multiprocessing
 import os
+import resource
 import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentd import listeners, plugins
 from agentd.errors import AgentdError
@@ -29,6 +30,9 @@ from agentd.settings import AgentSettings
 from agentd.untrusted import decode_json, printable, read_in
 from deploy.plan.environment import EnvironmentPlan
 from deploy.plan.names import ENVIRONMENT_LOG, STDERR
+
+if TYPE_CHECKING:
+    from agentd.shell.host.host import HostPlace
 
 FAILURES = "logs/failures.jsonl"
 
@@ -53,6 +57,24 @@ def agent_target(settings: AgentSettings) -> int:
 
     plugins.load()
     return run_agent(settings)
+
+
+def host_target(agents: Sequence[AgentSettings], place: HostPlace, pipe: Connection) -> int:
+    """Run many agents; how each of them ends goes through the pipe, and which to start anew comes through it."""
+    from agentd.shell.host.host import run_host
+
+    plugins.load()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    by_id = {settings.id: settings for settings in agents}
+
+    def tell(agent: int, code: int, why: str) -> None:
+        with contextlib.suppress(OSError):  # a supervisor that is gone needs no news
+            pipe.send((agent, code, why[:_LONGEST_FAILURE]))
+
+    def asked() -> AgentSettings | None:
+        return by_id.get(pipe.recv()) if pipe.poll() else None
+
+    return run_host(agents, place, tell, (pipe.fileno(), asked))
 
 
 def environment_target(environment: EnvironmentPlan, ready: Connection) -> int:

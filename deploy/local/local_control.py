@@ -18,7 +18,8 @@ def running_in(testbed: Testbed) -> dict[str, ProcessMark]:
         return {}
     place = testbed.run_dir / STDERR
     marks = {name: mark for name, mark in testbed.children.items() if isinstance(mark, ProcessMark)}
-    return {name: mark for name, mark in marks.items() if mark.is_running() and mark.writes_to(place)}
+    running = {mark for mark in set(marks.values()) if mark.is_running() and mark.writes_to(place)}
+    return {name: mark for name, mark in marks.items() if mark in running}
 
 
 class LocalControl:

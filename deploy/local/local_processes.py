@@ -51,7 +51,7 @@ PRELOADED = (
     "deploy.local.warm_up",
 )
 """What the fork server imports, so that no child has to."""
-PRELOADED_WITH_KEYS = ("nacl.signing", "agentd.shell.doors.key_admission")
+PRELOADED_WITH_KEYS = ("nacl.signing", "agentd.shell.doors.key_admission", "agentd.shell.signing.key_notary")
 """What it imports before that where links have keys; it holds no key."""
 
 
@@ -157,6 +157,13 @@ class LocalProcesses:
         return child.is_up and child.mark is not None and send(child.mark, number)
 
     def _start(self, name: str, listen: str, target: Target, *arguments: Any) -> None:
+        child = self._fork(name, listen, target, *arguments)
+        self.children[name] = child
+        self._selector.register(child.process.sentinel, selectors.EVENT_READ, lambda: self._ended(child))
+        self._observer.started(name)
+
+    def _fork(self, name: str, listen: str, target: Target, *arguments: Any) -> Child:
+        """A process that runs the target, with the socket that was opened for it."""
         listener = (listen, self._listeners[listen]) if listen in self._listeners else None
         process = self._context.Process(
             target=child_main, args=(name, str(self._run_dir), listener, target, *arguments), name=name, daemon=True
@@ -168,10 +175,7 @@ class LocalProcesses:
             raise AgentdError(
                 f"cannot start {name}: {fault or 'the fork server ended'}; see {STDERR}, and the limits on processes"
             ) from None
-        child = Child(name, process, ProcessMark.of(process.pid) if process.pid else None)
-        self.children[name] = child
-        self._selector.register(process.sentinel, selectors.EVENT_READ, lambda: self._ended(child))
-        self._observer.started(name)
+        return Child(name, process, ProcessMark.of(process.pid) if process.pid else None)
 
 
 @contextlib.contextmanager

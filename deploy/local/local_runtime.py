@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,11 +13,13 @@ from agentd.runs.directory import RunDirectory
 from agentd.runs.scenario import Scenario
 from deploy.local import preflight, socket_directory
 from deploy.local.children import Target, agent_target
+from deploy.local.host_processes import HostProcesses
 from deploy.local.local_control import LocalControl, running_in
 from deploy.local.local_processes import LocalProcesses
 from deploy.local.ports import Reservation, reserve
 from deploy.local.socket_files import SocketFiles
 from deploy.local.throwaway_keys import Opened, keyed
+from deploy.plan.hosts import per_process_of
 from deploy.plan.plan import Plan, Sockets, lay_out
 from deploy.plan.written_plan import laid_out_again
 from deploy.testbed.launch import fresh_run, new_directory, write_plan
@@ -42,12 +45,14 @@ class LocalRuntime:
         wanted.refuse(self.name, "image", "subnet")
         speaks_ipc = _speaks_ipc(wanted)
         laid_out = partial(lay_out, scenario, run=fresh_run(), pace=wanted.pace, keep=wanted.keep)
-        preflight.check(laid_out(places=Sockets("/", Path())))
         agents = scenario.settings.agents
-        opened: Opened = SocketFiles(agents) if speaks_ipc else reserve(agents, wanted.base_port)
+        per_process = _per_process(wanted, agents, speaks_ipc=speaks_ipc)
+        draft = laid_out(places=Sockets("/", Path())).hosted(per_process)
+        preflight.check(draft)
+        opened: Opened = SocketFiles(agents, len(draft.hosts)) if speaks_ipc else reserve(agents, wanted.base_port)
         try:
             directory = new_directory(scenario, wanted.run_dir)
-            plan = laid_out(places=opened.places(directory.path))
+            plan = laid_out(places=opened.places(directory.path)).hosted(per_process)
             if wanted.keys:
                 opened, plan = keyed(opened, plan)
             write_plan(directory, scenario, plan, self.name)
@@ -61,7 +66,11 @@ class LocalRuntime:
         self.end_left_over(testbed)
         preflight.check(plan)
         agents = len(plan.agents)
-        opened: Opened = SocketFiles(agents) if plan.base_port is None else _reserve_again(agents, plan.base_port)
+        opened: Opened
+        if plan.base_port is None:
+            opened = SocketFiles(agents, len(plan.hosts))
+        else:
+            opened = _reserve_again(agents, plan.base_port)
         try:
             again = laid_out_again(plan, opened.places(directory.path))
             if plan.keys is not None:
@@ -74,6 +83,8 @@ class LocalRuntime:
 
     def _prepared(self, scenario: Scenario, plan: Plan, directory: RunDirectory, opened: Opened) -> Prepared:
         def processes() -> LocalProcesses:
+            if plan.hosts:
+                return HostProcesses(directory.path, opened.listeners, plan)
             return LocalProcesses(directory.path, opened.listeners, agent=self._agent, keyed=plan.keys is not None)
 
         return Prepared(scenario, plan, directory, self, processes, release=opened.release)
@@ -114,6 +125,24 @@ def _speaks_ipc(wanted: Wanted) -> bool:
     if wanted.transport == "ipc" and wanted.base_port is not None:
         raise SettingsError("--base-port names TCP ports, and --transport ipc has none; leave one of them out")
     return wanted.transport != "tcp" and wanted.base_port is None
+
+
+def _per_process(wanted: Wanted, agents: int, *, speaks_ipc: bool) -> int:
+    """How many agents share a process, as far as that can be had here."""
+    asked = wanted.hosting.per_process
+    if asked == "1":
+        return 1
+    if not speaks_ipc:
+        raise SettingsError(
+            f"--per-process {asked}: processes of many agents speak ipc; leave out --transport tcp and --base-port"
+        )
+    if wanted.keys:
+        raise SettingsError(
+            f"--per-process {asked}: a key is for one agent's links, and agents that share a process have none; leave "
+            "out --keys, or --per-process"
+        )
+    files = preflight.room_left().files_hard
+    return per_process_of(asked, agents, cores=len(os.sched_getaffinity(0)), files=files, state=wanted.keep.state)
 
 
 def _reserve_again(agents: int, base_port: int) -> Reservation:

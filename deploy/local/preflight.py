@@ -15,6 +15,7 @@ from pathlib import Path
 from agentd.errors import ConfigurationError
 from agentd.quantities import counted
 from deploy.local import cgroups
+from deploy.plan.hosts import FILES_PER_HOSTED, FILES_WITH_STATE, files_of
 from deploy.plan.plan import Plan
 
 FILES_PER_LINK = 3
@@ -27,6 +28,8 @@ FILES_PER_CHILD = 4
 THREADS_PER_PROCESS = 4
 """The loop, ZeroMQ's reaper and I/O thread and, over TCP, the one that admits neighbours."""
 MEGABYTES_PER_AGENT = 16
+MEGABYTES_PER_HOSTED = 1.5
+"""Of an agent among many; with γ = 3 and ten neighbours each hears of about a thousand others."""
 MEGABYTES_SHARED = 100
 _EXTRA_PROCESSES = 4  # the environment, the supervisor, the fork server and its resource tracker
 _CAP_SYS_RESOURCE = 1 << 24
@@ -66,6 +69,8 @@ class Room:
 def needs_of(plan: Plan) -> Needs:
     """Estimate what a plan takes."""
     agents = len(plan.agents)
+    if plan.hosts:
+        return _needs_of_hosts(plan)
     files = {
         f"an agent with {plan.largest_degree} neighbours": FILES_PER_LINK * plan.largest_degree + FILES_PER_PROCESS,
         "the environment": agents + FILES_PER_PROCESS,
@@ -78,6 +83,24 @@ def needs_of(plan: Plan) -> Needs:
         files_of=most,
         threads=THREADS_PER_PROCESS * (agents + _EXTRA_PROCESSES),
         megabytes=MEGABYTES_PER_AGENT * agents + MEGABYTES_SHARED,
+    )
+
+
+def _needs_of_hosts(plan: Plan) -> Needs:
+    """The same where agents share processes: their lines to each other take memory, and no descriptors."""
+    agents, hosts = len(plan.agents), len(plan.hosts)
+    each = FILES_PER_HOSTED if plan.agents[0].state is None else FILES_WITH_STATE
+    files = {
+        f"a process of {plan.per_process} agents": files_of(plan.per_process, hosts, each),
+        "the supervisor": FILES_PER_CHILD * (hosts + 1) + FILES_PER_PROCESS,
+    }
+    most = max(files, key=lambda who: files[who])
+    return Needs(
+        agents=agents,
+        files=files[most],
+        files_of=most,
+        threads=THREADS_PER_PROCESS * (hosts + _EXTRA_PROCESSES),
+        megabytes=round(MEGABYTES_PER_HOSTED * agents) + MEGABYTES_PER_AGENT * hosts + MEGABYTES_SHARED,
     )
 
 

@@ -25,7 +25,8 @@ _COMMON_HOME = "/tmp"  # noqa: S108 - in it is a directory that only its owner m
 _PREFIX = "agentd-"
 _NAME = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
 _FILE = re.compile(
-    r"(e|a\d{1,5})(\.lock)?|(agent-\d{1,5}|environment)\.(pub|key(\.roster)?)(\.new)?|roster\.json(\.new)?"
+    r"(e|[ah]\d{1,5})(\.lock)?|roster\.json(\.new)?|"
+    r"(agent-\d{1,5}|environment)\.(pub|key(\.roster|\.lives|\.proof-\d{1,5}\.json)?)(\.new)?"
 )
 """Sockets with their locks, and keys."""
 _YOUNG_S = 60.0

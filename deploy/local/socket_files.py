@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agentd.listeners import BACKLOG
 from deploy.local.socket_directory import SocketDirectory
-from deploy.plan.plan import Sockets
+from deploy.plan.plan import Sockets, host_socket
 
 _SCHEME = "ipc://"
 
@@ -19,13 +19,15 @@ _SCHEME = "ipc://"
 class SocketFiles:
     """A directory of our own with a listening socket for every process."""
 
-    def __init__(self, agents: int) -> None:
+    def __init__(self, agents: int, hosts: int = 0) -> None:
+        """Of every agent, or where they share processes of every host."""
         self._directory = SocketDirectory()
         self.listeners: dict[str, socket.socket] = {}
         """By address."""
         try:
             places = self.places(Path())
-            for address in (places.environment, *map(places.listen, range(agents))):
+            of_hosts = [host_socket(self._directory.path, host) for host in range(hosts)]
+            for address in (places.environment, *(of_hosts or map(places.listen, range(agents)))):
                 self.listeners[address] = _listening(address)
         except BaseException:
             self.release()

@@ -6,7 +6,7 @@ What equals its default is left out, so that a person reads only what matters.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import Field
 from typing import Any
 
@@ -32,7 +32,7 @@ def environment_arguments(
         "env",
         f"--listen={listen}",
         f"--admit={','.join(admit)}",
-        "--insecure",
+        *keying_words(environment.keying),
         f"--arms={','.join(repr(float(mean)) for mean in environment.arms['requested'])}",
         f"--reward={environment.arms['kind']}",
         f"--agents={environment.agents}",
@@ -47,6 +47,13 @@ def environment_arguments(
     if any(environment.run):
         words.append(f"--run={environment.run.hex()}")
     return [*words, f"--seed={seed}"] if seed is not None else words
+
+
+def keying_words(keying: Mapping[str, str | None]) -> list[str]:
+    """What an environment is told of its keys; without any it has to be told that links are not encrypted."""
+    if not keying:
+        return ["--insecure"]
+    return [f"--{name.replace('_', '-')}={value}" for name, value in keying.items()]
 
 
 def _words(one: Field[Any], value: Any) -> Iterator[str]:

@@ -18,6 +18,16 @@ def agent_name(agent: int) -> str:
     return f"{_AGENT}{agent}"
 
 
+def host_name(host: int) -> str:
+    """The name of a process of many agents; supervisors know its agents by theirs."""
+    return f"host-{host}"
+
+
+def host_log(host: int) -> str:
+    """What such a process logs of itself, inside the run directory."""
+    return f"logs/{host_name(host)}.jsonl"
+
+
 def is_name(name: str, agents: int) -> bool:
     """Whether a process of a testbed with so many agents has this name."""
     number = name.removeprefix(_AGENT)

@@ -5,6 +5,7 @@ Pure: the same arguments give the same plan. What is random (the run's id, where
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,8 +14,9 @@ from agentd.core.lies import in_memory_only
 from agentd.core.policy import ALGORITHMS
 from agentd.core.policy.knobs import values_of
 from agentd.errors import SettingsError
-from agentd.runs.scenario import Scenario
+from agentd.runs.scenario import Scenario, require_ids
 from agentd.settings import AgentSettings, Pace, RunKnobs, Spending
+from deploy.plan.hosts import members
 
 HOST = "127.0.0.1"
 RUN_BYTES = 8
@@ -160,6 +162,12 @@ class Plan:
     """Edges of the graph; each is a connection in both directions."""
     keys: str | None = None
     """The directory of their keys, which is none of the run's; None: their links have none."""
+    keys_inside: str | None = None
+    """Where each process sees its own of them, if it has a file system of its own; None: there, too."""
+    per_process: int = 1
+    """Agents that share a process; 1: each has its own."""
+    hosts: tuple[str, ...] = ()
+    """Where processes of many agents listen to each other; none where each has its own."""
 
     @property
     def ports(self) -> range:
@@ -184,17 +192,52 @@ class Plan:
             "environment": self.environment,
             "agents": [agent.to_json() for agent in self.agents],
             **({"keys": self.keys} if self.keys is not None else {}),
+            **({"per_process": self.per_process} if self.per_process > 1 else {}),
         }
 
-    def with_keys(self, directory: str, operator_fingerprint: str) -> Plan:
-        """The same with keys, which lie in a directory; they take the place of the secrets of seats."""
+    def companions(self, agent: int) -> tuple[int, ...]:
+        """The agents that share a process with this one, and itself."""
+        return tuple(members(agent // self.per_process, self.per_process, len(self.agents)))
+
+    def hosted(self, per_process: int) -> Plan:
+        """The same with so many agents in a process; sockets are named after processes then."""
+        if per_process == 1:
+            return replace(self, per_process=1, hosts=())
+        count = -(-len(self.agents) // per_process)
+        return replace(
+            self, per_process=per_process, hosts=tuple(host_socket(self.sockets or "", host) for host in range(count))
+        )
+
+    def with_keys(
+        self,
+        directory: str,
+        operator_fingerprint: str,
+        *,
+        inside: str | None = None,
+        note: Callable[[int], str] | None = None,
+    ) -> Plan:
+        """The same with keys, which lie in a directory; they take the place of the secrets of seats.
+
+        `inside` is what each process sees of it, and `note` where an agent writes down which roster it took up: where
+        it cannot write beside its keys.
+        """
+        seen = inside or directory
         common: dict[str, Any] = {
-            "roster": f"{directory}/{ROSTER}",
+            "roster": f"{seen}/{ROSTER}",
             "operator_fingerprint": operator_fingerprint,
             "seat": None,
+            "insecure": False,
         }
-        agents = (replace(each, keys=f"{directory}/agent-{each.id}.key", **common) for each in self.agents)
-        return replace(self, keys=directory, agents=tuple(agents))
+        agents = (
+            replace(
+                each,
+                keys=f"{seen}/{keys_name(each.id)}",
+                roster_note=None if note is None else note(each.id),
+                **common,
+            )
+            for each in self.agents
+        )
+        return replace(self, keys=directory, keys_inside=inside, agents=tuple(agents))
 
     @property
     def keying(self) -> dict[str, str | None]:
@@ -202,8 +245,14 @@ class Plan:
         if self.keys is None:
             return {}
         pinned = self.agents[0].operator_fingerprint
-        here = {"keys": f"{self.keys}/{ENVIRONMENT_KEYS}", "roster": f"{self.keys}/{ROSTER}"}
+        seen = self.keys_inside or self.keys
+        here = {"keys": f"{seen}/{ENVIRONMENT_KEYS}", "roster": f"{seen}/{ROSTER}"}
         return {**here, "operator_fingerprint": pinned}
+
+
+def host_socket(directory: str, host: int) -> str:
+    """Where a process of many agents listens."""
+    return f"ipc://{directory}/h{host}"
 
 
 def port_count(agents: int) -> int:
@@ -229,6 +278,7 @@ def make_plan(
 def lay_out(scenario: Scenario, places: Places, *, run: bytes, pace: Pace, keep: Keep | None = None) -> Plan:
     """Say for every process of a scenario where it listens, whom it hears, what it runs and what it writes down."""
     graph, spec = scenario.graph, scenario.spec
+    require_ids(graph.nodes)
     if spec.liars and spec.attack.knows_everything:
         raise SettingsError(in_memory_only(scenario.settings.attack))
     keep = keep if keep is not None else Keep()
@@ -260,6 +310,16 @@ def state_name(agent: int) -> str:
 def seat_name(agent: int) -> str:
     """The secret of an agent's seat, inside the run directory; in a place of its own, which containers can mount."""
     return f"seats/agent-{agent}/seat"
+
+
+def keys_name(agent: int) -> str:
+    """The secret keys of an agent, inside the directory of keys."""
+    return f"agent-{agent}.key"
+
+
+def note_name(agent: int) -> str:
+    """Which roster an agent took up last, inside the run directory, where its seat would be."""
+    return f"{seat_name(agent).rpartition('/')[0]}/roster"
 
 
 def _agent(scenario: Scenario, own: int, places: Places, pace: Pace, keep: Keep) -> AgentSettings:

@@ -39,7 +39,10 @@ def read_plan(text: bytes, scenario: Scenario) -> Plan:
                 raise ValueError(f"agent {own} is not the one of the graph")
         if len(agents) != graph.nodes:
             raise ValueError(f"it has {len(agents)} agents, and the graph {graph.nodes}")
-        return Plan(
+        per_process = data.get("per_process", 1)
+        if type(per_process) is not int or not 1 <= per_process <= max(1, len(agents)):
+            raise ValueError(f"{per_process!r} agents cannot share a process")
+        plan = Plan(
             run=bytes.fromhex(data["run"]),
             base_port=None if data["base_port"] is None else int(data["base_port"]),
             sockets=None if data["sockets"] is None else str(data["sockets"]),
@@ -48,13 +51,14 @@ def read_plan(text: bytes, scenario: Scenario) -> Plan:
             links=len(graph.edges),
             keys=None if data.get("keys") is None else str(data["keys"]),
         )
+        return plan.hosted(per_process)
 
     return _read(text, "plan.json", read)
 
 
 def laid_out_again(plan: Plan, places: Places) -> Plan:
     """The same plan elsewhere: every address and every file is of these places."""
-    return replace(
+    again = replace(
         plan,
         base_port=places.base_port,
         sockets=places.sockets,
@@ -62,6 +66,7 @@ def laid_out_again(plan: Plan, places: Places) -> Plan:
         agents=tuple(_agent_again(agent, places) for agent in plan.agents),
         keys=None,
     )
+    return again.hosted(plan.per_process)
 
 
 def _agent_again(agent: AgentSettings, places: Places) -> AgentSettings:
@@ -82,6 +87,7 @@ def _agent_again(agent: AgentSettings, places: Places) -> AgentSettings:
         keys=None,
         roster=None,
         operator_fingerprint=None,
+        roster_note=None,
     )
 
 

@@ -51,7 +51,7 @@ def write_plan(directory: RunDirectory, scenario: Scenario, plan: Plan, runtime:
     (directory.path / "logs").mkdir(mode=DIRECTORY)
     (directory.path / LINK_FAULTS).parent.mkdir(mode=DIRECTORY)
     directory.write_json("manifest.json", manifest(scenario, runtime))
-    directory.write_json("topology.json", to_node_link(scenario.graph))
+    directory.write_topology(to_node_link(scenario.graph))
     directory.write_json("plan.json", plan.to_json())
     if plan.keys is None:
         _draw_seats(directory.path, plan)

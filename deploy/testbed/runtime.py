@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agentd.errors import ConfigurationError, SettingsError
 from agentd.runs.directory import RunDirectory
 from agentd.runs.scenario import Scenario
-from agentd.settings import Pace
+from agentd.settings import Hosting, Pace
 from deploy.plan.environment import EnvironmentPlan, plan_environment
 from deploy.plan.plan import Keep, Plan
 from deploy.testbed.processes import Mark, Processes
@@ -67,6 +67,16 @@ class Wanted:
     subnet: str | None = None
     keys: bool | None = None
     """Whether links have keys, made for this testbed and thrown away with it."""
+    hosting: Hosting = field(default_factory=Hosting)
+    """How many agents share a process."""
+
+    def refuse_hosts(self, runtime: str) -> None:
+        """Refuse processes of many agents where nobody could start them."""
+        if self.hosting.per_process != "1":
+            raise SettingsError(
+                f"--per-process {self.hosting.per_process} is for --runtime local; in --runtime {runtime} every agent "
+                "has a container of its own, so leave it out"
+            )
 
     def refuse(self, runtime: str, *names: str) -> None:
         """Refuse what would change nothing there."""

@@ -43,6 +43,8 @@ from deploy.testbed.registry import State, Testbed
 LOG = SUPERVISOR_LOG
 _START_TICK_S = 0.2
 _RECORD_EVERY = 20
+_RECORDS = 10
+"""How often testbed.json is written while a large testbed starts."""
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _STATES = {Phase.STARTING: State.STARTING, Phase.RUNNING: State.RUNNING}
 
@@ -188,7 +190,7 @@ class Supervisor:
             self._recorded = None  # the same number of processes, but another one among them
         for reply in waiting:
             reply({"ok": True, "pid": self._processes.children[name].pid})
-        self._record(every=_RECORD_EVERY)
+        self._record(every=max(_RECORD_EVERY, len(self._plan.agents) // _RECORDS))
 
     def listens(self) -> None:
         """The environment takes requests."""
@@ -310,8 +312,8 @@ class Supervisor:
         registry.record(self.testbed)
 
     def _write_fault(self, verb: str, name: str, done: str) -> None:
-        what = f"{name} {done}"
-        agents = () if name == ENVIRONMENT else (agent_of(name),)
+        agents = () if name == ENVIRONMENT else self._plan.companions(agent_of(name))
+        what = f"{name} {done}" + (f", with all {len(agents)} agents of its process" if len(agents) > 1 else "")
         round_ = fault_log.current_round(read_status(self._run_dir))
         fault_log.append(self._run_dir, round_, fault_log.Fault(verb, what, agents))
         self._note(what)

@@ -26,12 +26,14 @@ SECTIONS = (
         "How to",
         (
             *("docs/choosing.md", "docs/privacy-for-everyone.md", "docs/testbeds.md", "docs/devices.md"),
+            "docs/three-devices.md",
             *("docs/real-arms.md", "docs/settings.md", "docs/containers.md", "docs/kubernetes.md", "docs/watching.md"),
             *(
                 "docs/budgets.md",
                 "docs/writing-a-policy.md",
                 "docs/library.md",
                 "docs/sweeps.md",
+                "docs/cluster.md",
                 "docs/chaos.md",
                 "docs/audit.md",
             ),

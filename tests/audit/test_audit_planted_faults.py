@@ -37,7 +37,7 @@ def audited(case: Case, runs: int, *, real: bool = False) -> Verdict:
         pytest.param("half-noise-agreed", 2500, {"values"}, marks=pytest.mark.long),
         ("reused-noise", 700, {"differences"}),
         pytest.param("half-noise-arm-1", 3000, {"values"}, marks=pytest.mark.long),
-        ("float-noise", 4000, {"low bits"}),
+        pytest.param("float-noise", 4000, {"low bits"}, marks=pytest.mark.long),
         ("shared-seed", 200, {"differences"}),
         ("skipped-sequence", 200, {"frames"}),
     ],
@@ -55,9 +55,12 @@ FEW = [
     ("zero-unnoised", 700, "values"),
     ("bit-in-samples", 600, "fields"),
     ("withheld-relays", 400, "frames"),
+]
+MANY = [
+    ("half-noise-later", 8000, "values"),
+    ("carried-reward", 10_000, "values"),
     ("missing-goodbye", 1500, "frames"),
 ]
-MANY = [("half-noise-later", 8000, "values"), ("carried-reward", 10_000, "values")]
 
 
 @pytest.mark.usefixtures("repeatable_noise")
@@ -102,7 +105,7 @@ def test_inputs_differ_from_run_to_run_in_trial_and_known_rewards_and_never_betw
 
 
 @pytest.mark.usefixtures("repeatable_noise")
-@pytest.mark.parametrize("adversary", [False, True])
+@pytest.mark.parametrize("adversary", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_private_ucb_is_violated_at_the_total_that_its_ledger_holds(adversary: bool) -> None:
     verdict = audited(Case("private-ucb", adversary=adversary), 1500)
     assert verdict.violated
@@ -125,7 +128,11 @@ def test_noise_that_is_drawn_again_after_a_restart_is_a_violation_however_few_th
 
 
 @pytest.mark.usefixtures("repeatable_noise")
-@pytest.mark.parametrize("case", [Case(), Case(arms=5), Case(adversary=False)], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [Case(), pytest.param(Case(arms=5), marks=pytest.mark.long), Case(adversary=False)],
+    ids=lambda case: case.name,
+)
 def test_sealed_holds_and_the_bound_comes_near_to_its_claim(case: Case) -> None:
     verdict = audited(case, 600)
     assert verdict.word == "holds"

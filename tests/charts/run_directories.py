@@ -14,6 +14,8 @@ from agentd.environment.pull_journal import PullJournal
 from agentd.experiment.played_beside import play_beside
 from agentd.runs.directory import RunDirectory
 from agentd.runs.fault_log import Fault, append
+from agentd.runs.history.history_file import write_history
+from agentd.runs.history.look_back import LookBack
 from agentd.runs.scenario import make_scenario
 from agentd.runs.status import AgentStatus, Status
 from agentd.runs.summary import manifest, summarise
@@ -48,6 +50,20 @@ def as_of_a_testbed(place: Path, agents: int = 4) -> Path:
     (place / "status.json").write_text(json.dumps(status.to_json()))
     reports = [{"agent": agent, "dropped": {"stale": agent, "malformed": 1}} for agent in range(agents)]
     (place / "reports.json").write_text(json.dumps({"reports": reports}))
+    looks = [
+        LookBack(
+            written=float(second),
+            round=20 * second,
+            messages=100 * second,
+            bytes=9_000 * second,
+            dropped={"stale": second},
+            epsilon=0.1 * second,
+            epsilon_median=0.05 * second,
+            sent=(0, *[30 * second] * (agents - 1)),
+        )
+        for second in range(4)
+    ]
+    write_history(place, looks)
     (place / "plan.json").write_text(json.dumps({"agents": [{"id": 0, "epsilon_budget": 2.0}]}))
     (place / "logs").mkdir()
     for agent in range(agents):

@@ -24,29 +24,45 @@ def by_name(charts: list[Chart]) -> dict[str, Chart]:
 
 def test_a_simulated_run_shows_its_regret_against_all_references_and_its_arms(tmp_path: Path) -> None:
     charts = by_name(charts_of(simulated(tmp_path / "run")))
-    assert list(charts) == ["regret", "share"]
+    assert list(charts) == ["regret", "share", "messages_over_time", "bytes_over_time"]
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     ends = {line.label: line.last for line in charts["regret"].series}
     assert ends.pop("this run") == pytest.approx(summary["group_regret"])
     told = [each["group_regret"] for each in summary["yardstick"].values() if isinstance(each, dict) and "what" in each]
     assert list(ends.values()) == pytest.approx(told, abs=1e-5)
     assert [line.dashed for line in charts["regret"].series] == [False, False, False, False, True]
+    assert charts["messages_over_time"].series[0].last == summary["messages"]
     shares = np.array([line.y for line in charts["share"].series])
     assert shares.sum(axis=0) == pytest.approx(np.full(shares.shape[1], 100.0))
 
 
 def test_a_testbed_shows_what_its_agents_reported_and_its_faults_on_every_axis_of_time(tmp_path: Path) -> None:
     charts = by_name(charts_of(as_of_a_testbed(tmp_path / "run")))
-    assert list(charts) == ["regret", "share", "round_time", "epsilon", "messages", "bytes", "dropped"]
-    for name in ("regret", "share", "round_time"):
+    of_agents, over_time = ["epsilon", "messages", "bytes", "dropped"], ["regret", "share", "round_time"]
+    over_time += [f"{name}_over_time" for name in of_agents]
+    assert list(charts) == [*over_time, *of_agents]
+    for name in over_time:
         assert [(mark.at, mark.text) for mark in charts[name].marks] == [(30.0, "agent 2 was killed")]
     assert charts["messages"].series[0].y == (1.0, 11.0, 21.0, 31.0)
     assert charts["bytes"].series[0].y == (7.0, 1007.0, 2007.0, 3007.0)
     assert {line.label: line.y for line in charts["dropped"].series} == {"stale": (0, 1, 2, 3), "malformed": (1,) * 4}
     spent, left = charts["epsilon"].series
     assert (spent.y, left.x, left.y) == ((0.5,) * 4, (0.0,), (1.5,))
+    assert charts["messages_over_time"].series[0].x == (0.0, 20.0, 40.0, 60.0)
+    assert charts["messages_over_time"].series[0].y == (0.0, 100.0, 200.0, 300.0)
+    assert charts["dropped_over_time"].series[0].y == (0.0, 1.0, 2.0, 3.0)
+    most, middle, budget = charts["epsilon_over_time"].series
+    assert (most.last, middle.last, set(budget.y)) == (pytest.approx(0.3), pytest.approx(0.15), {2.0})
     usual, slowest = charts["round_time"].series
     assert (usual.x, usual.y[0], slowest.y[0]) == ((40.0, 60.0), pytest.approx(175.0), pytest.approx(250.0))
+
+
+def test_without_logs_the_time_of_a_round_is_that_of_all_together(tmp_path: Path) -> None:
+    run = as_of_a_testbed(tmp_path / "run")
+    for log in (run / "logs").iterdir():
+        log.unlink()
+    (line,) = by_name(charts_of(run))["round_time"].series
+    assert line.y == pytest.approx((50.0,) * 3)
 
 
 def test_a_run_under_way_is_shown_as_far_as_half_of_its_agents_are(tmp_path: Path) -> None:
@@ -93,7 +109,9 @@ def test_arms_whose_means_nobody_knows_have_shares_and_no_regret(tmp_path: Path)
     place = simulated(tmp_path / "run")
     manifest = json.loads((place / "manifest.json").read_text())
     (place / "manifest.json").write_text(json.dumps(manifest | {"arms": {"kind": "real", "count": 5}}))
-    (chart,) = charts_of(place)
+    charts = by_name(charts_of(place))
+    chart = charts["share"]
+    assert "regret" not in charts
     assert chart.name == "share"
     assert {line.label for line in chart.series} <= {f"arm {number}" for number in range(5)}
 
@@ -190,7 +208,7 @@ def test_a_directory_without_a_run_is_refused_in_words(tmp_path: Path) -> None:
 def test_several_runs_share_an_axis_and_tell_how_they_differ(tmp_path: Path) -> None:
     runs = [simulated(tmp_path / name, epsilon=epsilon) for name, epsilon in (("a", 0.5), ("b", 2.0))]
     charts = by_name(compared(runs))
-    assert list(charts) == ["regret", "best_arm"]
+    assert list(charts) == ["regret", "best_arm", "messages_over_time"]
     assert [line.label for line in charts["regret"].series] == ["a", "b"]
     assert dict(differing_settings(runs)) == {"epsilon": ("0.5", "2")}
     more = by_name(compared([*runs, simulated(tmp_path / "c" / "a", agents=6)]))

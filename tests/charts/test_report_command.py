@@ -59,7 +59,7 @@ def test_a_page_of_one_run_shows_charts_figures_ledger_and_settings(tmp_path: Pa
     file = tmp_path / "a" / "mine.html"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     page = Page(file.read_text())
-    assert page.elements.count("figure") == 7
+    assert page.elements.count("figure") == 11
     said = " ".join(page.words)
     for words in ("Group regret", "agent 2 was killed", "Agents and their ledgers", "Settings", "edge probability"):
         assert words in said
@@ -110,10 +110,11 @@ def test_every_chart_is_written_as_svg_and_csv(tmp_path: Path) -> None:
     mine = as_of_a_testbed(tmp_path / "mine")
     done = run(mine, "--svg", tmp_path / "svg", "--csv", tmp_path / "csv", "--json")
     written = json.loads(done.output)["written"]
-    names = {"regret", "share", "round_time", "epsilon", "messages", "bytes", "dropped"}
+    of_agents = {"epsilon", "messages", "bytes", "dropped"}
+    names = {"regret", "share", "round_time", *of_agents, *(f"{name}_over_time" for name in of_agents)}
     assert {file.stem for file in (tmp_path / "svg").iterdir()} == names
     assert {file.stem for file in (tmp_path / "csv").iterdir()} == {*names, "marks"}
-    assert len(written) == 15
+    assert len(written) == 23
     assert not (tmp_path / "report.html").exists()
     rows = list(csv.reader((tmp_path / "csv" / "regret.csv").read_text().splitlines()))
     original = list(csv.reader((mine / "regret.csv").read_text().splitlines()))

@@ -54,6 +54,7 @@ CHANGED_OPTIONS: dict[str, str] = {
         for flag in ("interval", "ready-timeout", "round-timeout")
     },
     "agentd demo --out": "it is --run-dir, too",
+    "agentd image build --extras": "keys, not none: containers of a testbed with --keys need them",
     "agentd experiment --jobs": "a wrong number is refused as everywhere",
 }
 """Options that are gone or otherwise today, by command and flag as in "agentd up --seed", and why."""

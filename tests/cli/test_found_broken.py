@@ -80,7 +80,7 @@ def test_a_graph_of_nine_runs_where_nine_or_nobody_was_asked_for() -> None:
 
 def test_a_wrong_number_of_agents_is_the_only_fault() -> None:
     done = run("simulate", "--agents", "-3", "--policy", "2=ucb1")
-    assert str(done.exception) == "--agents must be in 1…65536, got -3"
+    assert str(done.exception) == "--agents must be in 1…1048576, got -3"
 
 
 @pytest.mark.parametrize("tag", ["BAD TAG", "Upper:1", "agentd:", "agentd:-x", "/agentd", "a" * 300, "x@sha256:0"])

@@ -18,7 +18,7 @@ from agentd.core.grid import UNIT
 from agentd.core.privacy.laplace import SeededLaplace
 from agentd.core.terms import Terms
 from agentd.settings import AgentSettings
-from agentd.shell.daemon import agent_of
+from agentd.shell.attendance.agent_making import agent_of
 from agentd.shell.state.keeper import StateKeeper
 from agentd.wire.environment_messages import Welcome
 

@@ -165,6 +165,12 @@ roster make
 roster make missing.pub
 roster show
 roster verify missing.json
+bundle
+bundle --inventory missing.toml --out x
+bundle --platform armv7l --inventory missing.toml --roster missing.json --operator missing.key
+bundle verify
+bundle verify garbage
+bundle open garbage --operator-fingerprint 00
 AGENT --keys k
 AGENT --roster r
 AGENT --operator-fingerprint short
@@ -187,6 +193,11 @@ doctor surplus
 
 WRONG_PLACES = """
 roster make missing.pub --operator missing.key --out r.json
+bundle --inventory missing.toml --roster missing.json --operator missing.key --out x
+bundle --inventory garbage --roster missing.json --operator missing.key --out x
+bundle verify missing.bundle --operator-fingerprint 00
+bundle verify garbage --operator-fingerprint 00
+bundle open directory --operator-fingerprint 00 --into new
 roster show missing.json
 roster show garbage
 roster verify missing.json --operator-fingerprint 00

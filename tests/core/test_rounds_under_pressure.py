@@ -6,6 +6,7 @@ import pytest
 
 from agentd.core.rounds import SLACK, Do, Rounds, Standing
 from agentd.core.rounds.contacts import GREET_AT_ONCE, RECONNECT_EVERY_S
+from agentd.core.rounds.leads import AT_ONCE, FORGOTTEN_TURNS
 from agentd.core.terms import Clock, PolicyTerms, Terms
 from agentd.core.trust.blame import Why
 from agentd.core.trust.quota import Quota
@@ -85,6 +86,41 @@ def test_who_was_right_to_be_ahead_is_believed_when_the_environment_has_told() -
     say(rounds, 1, 501)
     assert rounds[1].round == 501
     assert rounds.blames == ()
+
+
+def led_on(rounds: Rounds[Frame], until: int) -> tuple[list[int], list[int]]:
+    """One neighbour always claims to be fifty rounds ahead; in which rounds we looked around, and asked."""
+    looked, asked = list[int](), list[int]()
+    while rounds.round < until:
+        own = rounds.round
+        for number, claimed in ((1, own + 50), (2, own), (3, own)):
+            say(rounds, number, claimed, newest=True)
+        behind = rounds.may_be_behind
+        rounds.enter(rounds.looked_around() if behind else rounds.next_round)
+        looked += [own] if behind else []
+        asked += [own] if rounds.where.ask else []
+        rounds.where.ask = False
+    return looked, asked
+
+
+def test_who_always_claims_to_be_a_little_ahead_makes_others_look_and_ask_now_and_then_only() -> None:
+    rounds = rounds_at(10, run_round=10)
+    looked, asked = led_on(rounds, 410)
+    assert len(looked) == len(asked) == AT_ONCE + 400 // FORGOTTEN_TURNS
+    assert rounds.blames == (), "it may have been led on itself"
+
+
+def test_who_led_others_on_is_believed_where_the_environment_or_the_others_confirm_it() -> None:
+    rounds = rounds_at(10, run_round=10)
+    led_on(rounds, 100)
+    for number in (1, 2, 3):
+        say(rounds, number, 130, newest=True)
+    assert rounds.looked_around() == 130
+    rounds.enter(131)
+    led_on(rounds, 140)
+    rounds.where.told(140 + 2 * SLACK)
+    assert rounds.may_be_behind
+    assert rounds.looked_around() == 140 + 2 * SLACK
 
 
 def test_after_the_horizon_nobody_is_blamed_for_rounds_of_its_own() -> None:

@@ -17,10 +17,12 @@ from agentd.cli.watching.dashboard import dashboard
 from agentd.dashboard.afflictions import Afflictions, cut_edges
 from agentd.dashboard.changes import changes
 from agentd.dashboard.favoured_arms import NOBODY, favoured
+from agentd.dashboard.past_traffic import Traffic
 from agentd.dashboard.static_files import static_files
 from agentd.dashboard.surroundings import Action
 from agentd.dashboard.tamed import tamed
 from agentd.errors import AgentdError
+from agentd.runs.history.look_back import LookBack
 from agentd.runs.regret import NOT_PULLED
 
 EVIL = "<img src=x onerror=alert(1)>\x1b]0;owned\x07\u202e<script>alert(2)</script>"
@@ -67,6 +69,23 @@ def test_a_story_ends_where_the_run_ended(runs: list[Path]) -> None:
     assert moments[-1]["round"] == 60
     last = float((runs[0] / "regret.csv").read_text().splitlines()[-1].split(",")[1])
     assert [moment["regret"] for moment in moments if "regret" in moment][-1] == pytest.approx(last, abs=0.001)
+
+
+def test_a_story_tells_who_was_sending_and_how_much_was_said_by_then(runs: list[Path]) -> None:
+    with served(runs) as page:
+        moments = page.ask("/api/runs/0/story").told["moments"]
+    summary = json.loads((runs[0] / "summary.json").read_text())
+    messages = [moment["messages"] for moment in moments if "messages" in moment]
+    assert messages == sorted(messages)
+    assert messages[-1] == summary["messages"]
+    senders = [moment["sent"] for moment in moments if "sent" in moment]
+    assert set().union(*senders) <= set(range(6))
+    assert any(senders)
+    quiet = Traffic((LookBack(round=9, messages=4, sent=(4, 0)), LookBack(round=20, messages=4, sent=(4, 0))), [9, 20])
+    assert [quiet.at(place)["sent"] for place in (0, 1)] == [[0], []]
+    assert Traffic((), [1, 2]).at(0) == {}
+    doubts = Traffic((LookBack(round=5), LookBack(round=9, distrusted=(2,))), [3, 8, 9, 30])
+    assert [doubts.distrusted(place) for place in range(4)] == [set(), set(), {2}, {2}]
 
 
 def test_the_stream_of_a_run_that_is_over_says_so_and_ends(runs: list[Path]) -> None:

@@ -38,7 +38,7 @@ from agentd.environment.store import Store, read_terms, replace_file
 from agentd.errors import AgentdError, ConfigurationError, SettingsError
 from agentd.runs.arms import Arms
 from agentd.watching import Watching
-from agentd.wire.codec import encode_environment
+from agentd.wire.codec import decode_environment, encode_environment
 from agentd.wire.environment_messages import (
     MAX_COUNT,
     EnvironmentMessage,
@@ -51,6 +51,7 @@ from agentd.wire.environment_messages import (
     Reward,
     Welcome,
 )
+from agentd.wire.parcel import Parcel, decode_parcel, encode_parcel
 
 SETTINGS = EnvironmentSettings(listen=ANY_PORT, arms=Arms.fixed((0.9, 0.5)), seed=7, agents=3, rounds=4)
 DONE = report(0, 4, 10, 500, (("stale", 2), ("late", 1)), 1_500_000, True)
@@ -125,6 +126,34 @@ def test_every_kind_of_request_has_its_reply() -> None:
         assert isinstance(refused, Refused)
         assert refused.code is Refusal.UNKNOWN_AGENT
         assert b.server.tallies.refused == {"unknown_agent": 1}
+
+
+def test_a_parcel_is_answered_in_its_places_each_request_as_if_it_had_come_alone() -> None:
+    with bench() as b:
+        requests = [pull(0, 1, 0), pull(1, 1, 1), pull(2, 3, 0), Ping()]
+        items = [*map(encode_environment, requests), b"nonsense", encode_parcel(Parcel(1, []))]
+        b.clients[0].send(encode_parcel(Parcel(9, items)))
+        b.pump()
+        answer = decode_parcel(b.clients[0].recv())
+        first, second, third, fourth, fifth, sixth = map(decode_environment, answer.items)
+        assert answer.number == 9
+        assert isinstance(first, Reward)
+        assert isinstance(second, Reward)
+        assert second.arm == 1
+        assert isinstance(third, Refused)
+        assert third.code is Refusal.TRIAL_OUT_OF_ORDER
+        assert fourth == Pong()
+        assert isinstance(fifth, Refused)
+        assert isinstance(sixth, Refused)
+        assert fifth.code is sixth.code is Refusal.MALFORMED
+        assert b.server.bandit.pulls == 2
+
+
+def test_what_only_looks_like_a_parcel_is_refused() -> None:
+    with bench() as b:
+        refused = b.ask_raw(encode_parcel(Parcel(9, [b"x"])) + b"more")
+        assert isinstance(refused, Refused)
+        assert refused.code is Refusal.MALFORMED
 
 
 def test_replies_come_in_the_order_of_the_requests() -> None:

@@ -36,7 +36,6 @@ from agentd.experiment.result_cache import ResultCache, UnitResult
 from agentd.runs.spec import Network
 from agentd.simulation.engine import run_vector
 from topology.generate import complete, line, ring
-from topology.measure import distances
 
 SEED = 500
 POLICY = PolicySettings(arms=3)
@@ -44,7 +43,7 @@ SWEEP = Series("sweep", "", "coop-ucb", POLICY, Lifetime.SWEEP)
 
 
 def network_of(graph: Any) -> Network:
-    return Network(tuple(graph.neighbours(node) for node in range(graph.nodes)), distances(graph))
+    return Network(tuple(graph.neighbours(node) for node in range(graph.nodes)))
 
 
 def draw(seed: int) -> Network:

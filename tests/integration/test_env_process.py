@@ -159,8 +159,8 @@ def test_sigterm_writes_everything_and_exits_with_0(tmp_path: Path) -> None:
         assert served.end(signal.SIGTERM) == 0
     written = {path.name for path in tmp_path.iterdir()}
     assert written == {
-        "environment.json", "logs", "manifest.json", "pulls.journal", "pulls.npz", "regret.csv", "regret.svg",
-        "reports.json", "seats.journal", "status.json", "summary.json",
+        "environment.json", "history.jsonl", "logs", "manifest.json", "pulls.journal", "pulls.npz", "regret.csv",
+        "regret.svg", "reports.json", "seats.journal", "status.json", "summary.json",
     }  # fmt: skip
     assert log_events(tmp_path / "logs" / "environment.jsonl") == ["listening", "hello", "ending", "ended"]
     arm, _ = read_pulls(tmp_path)

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from agentd.cli import cli
 from agentd.errors import AgentdError, ConfigurationError
-from agentd.keys.key_files import new_keys, read_keys, read_public, write_keys
+from agentd.keys.key_files import is_private, new_keys, read_keys, read_public, write_keys
 
 
 def invoke(*words: str) -> Result:
@@ -55,6 +55,15 @@ def test_keys_that_others_may_read_or_write_are_refused(mode: int, tmp_path: Pat
     path.chmod(mode)
     with pytest.raises(ConfigurationError, match=r"others may read or write it.*chmod 600"):
         read_keys(path)
+
+
+def test_only_root_may_lend_keys_to_a_group_and_only_for_reading() -> None:
+    """As Kubernetes mounts secrets: root's, for the group of the pod."""
+    assert is_private(0o440, 0, 65_532)
+    assert not any(is_private(mode, 0, 65_532) for mode in (0o444, 0o460, 0o441))
+    assert not is_private(0o440, 65_532, 65_532)
+    assert not is_private(0o440, 0, 0)
+    assert is_private(0o600, 65_532, 65_532)
 
 
 def test_a_file_that_is_damaged_is_refused_without_a_word_of_its_secrets(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,15 @@ import pytest
 from click.testing import CliRunner
 from evidence import wall_ms
 from keyed_world import World, entry_of
+from loopback import events
 from structlog.typing import FilteringBoundLogger
 
 from agentd.cli import cli
 from agentd.errors import AgentdError, ConfigurationError
 from agentd.keys.accepted import RosterFile, RosterRefused
-from agentd.keys.key_files import new_keys
+from agentd.keys.key_files import new_keys, read_keys
 from agentd.keys.roster import Roster, parse
+from agentd.shell.doors.keyring import Keyring
 
 Place = Any
 
@@ -32,7 +35,7 @@ def file_of(world: World, now_s: float | None = None) -> RosterFile:
     return RosterFile(
         str(world.roster_file),
         operator_fingerprint=world.fingerprint,
-        beside=str(world.key_file(0)),
+        notes=world.keying(0).notes(None),
         wall_s=lambda: wall_ms() / 1000 if now_s is None else now_s,
     )
 
@@ -145,24 +148,86 @@ def test_a_note_that_somebody_spoiled_lets_nothing_old_back_in(world: World) -> 
         file_of(world).accept()
 
 
+def test_where_keys_cannot_be_written_beside_the_roster_is_noted_with_the_state(world: World, tmp_path: Path) -> None:
+    """Keys may lie on a mount that is read-only; a note beside them from before still counts."""
+    state, keys = tmp_path / "state", world.key_file(0)
+    no_place = Path("/proc")  # nothing can be made there, whoever tries
+
+    def file(*notes: Path) -> RosterFile:
+        return RosterFile(str(world.roster_file), operator_fingerprint=world.fingerprint, notes=notes)
+
+    with pytest.raises(RosterRefused, match=r"cannot write .*--roster-note"):
+        file(no_place / "agent-0.key.roster").accept()
+    world.publish(world.roster(5))
+    kept, beside = replace(world.keying(0), keys=str(keys)).notes(str(state))
+    assert (kept.parent, beside) == (state, keys.with_name("agent-0.key.roster"))
+    assert file(kept, no_place / "agent-0.key.roster").accept().version == 5
+    assert stat.S_IMODE(state.stat().st_mode) == 0o700
+    assert file(beside).accept().version == 5
+    world.publish(world.roster(6))
+    assert file(beside).accept().version == 6
+    world.publish(world.roster(5))
+    for notes in ((kept, beside), (beside, kept)):
+        with pytest.raises(RosterRefused, match="version 6 was taken up before"):
+            file(*notes).accept()
+    assert replace(world.keying(0), roster_note="/n").notes(str(state)) == (Path("/n"),)
+
+
+def test_a_roster_that_expires_in_mid_run_leaves_nobody_known_until_a_newer_one(
+    world: World, log: FilteringBoundLogger
+) -> None:
+    """Whichever clock says so: one that is set back prolongs nothing."""
+    for clock in ("wall", "monotonic"):
+        version = 2 if clock == "wall" else 4
+        world.publish(world.roster(version, seconds=100))
+        now = {"wall": wall_ms() / 1000, "monotonic": 50.0}
+        file = RosterFile(
+            str(world.roster_file),
+            operator_fingerprint=world.fingerprint,
+            notes=world.keying(0).notes(None),
+            wall_s=lambda now=now: now["wall"],  # type: ignore[misc]
+        )
+        ring = Keyring(read_keys(world.key_file(0)), file, log, own=0, monotonic_s=lambda now=now: now["monotonic"])  # type: ignore[misc]
+        told: list[int] = []
+        ring.on_change.append(lambda told=told: told.append(1))  # type: ignore[misc]
+        key = world.agents[1].curve_public
+        assert ring.judge_expiry() > 90
+        assert ring.admits(key)
+        now[clock] += 101
+        assert ring.judge_expiry() <= 0
+        assert ring.admits(key) is None
+        assert ring.key_of(1) not in {key, None}
+        assert ring.key_of(None) != world.environment.curve_public
+        ring.judge_expiry()
+        assert told == [1], "once"
+        world.publish(world.roster(version + 1, seconds=1000))
+        assert ring.renew()
+        assert ring.key_of(1) == key
+        assert ring.judge_expiry() > 800
+        assert told == [1, 1]
+
+
 def test_a_process_begins_with_its_own_keys_only(world: World, log: FilteringBoundLogger) -> None:
     world.publish(world.roster(2, without=[1]))
     with pytest.raises(ConfigurationError, match="does not have the keys of agent-1"):
         world.keyring(1, log)
-    from agentd.shell.doors.keyring import Keyring
-
     with pytest.raises(ConfigurationError, match="holds the keys of agent-0; name the file of this process"):
         Keyring.open(world.keying(0), log, own=2)
     with pytest.raises(ConfigurationError, match="holds the keys of agent-0"):
         Keyring.open(world.keying(0), log, own=None)
 
 
-def test_a_roster_that_requires_signatures_is_not_taken_for_one_that_does_not(
-    world: World, log: FilteringBoundLogger
+def test_a_newer_roster_changes_nothing_about_whether_signatures_are_required(
+    world: World, log: FilteringBoundLogger, log_file: Path
 ) -> None:
-    world.publish(replace(world.roster(), signatures=True))
-    with pytest.raises(ConfigurationError, match="requires signatures"):
-        world.keyring(0, log)
+    for before, after in ((True, False), (False, True)):
+        number = 1 + 2 * after
+        world.publish(replace(world.roster(number), signatures=before))
+        keyring = world.keyring(0, log)
+        world.publish(replace(world.roster(number + 1), signatures=after))
+        assert keyring.renew()
+        assert keyring.roster.signatures is before
+        assert "begin another run" in events(log_file, "roster refused")[-1]["why"]
 
 
 def test_the_command_line_makes_shows_and_verifies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from agentd.core.privacy.ledger import Release
 from agentd.core.saved_state import Charged, SavedState
 from agentd.core.terms import Terms
 from agentd.settings import AgentSettings
-from agentd.shell.daemon import agent_of
+from agentd.shell.attendance.agent_making import agent_of
 from agentd.shell.link import Link
 from agentd.shell.state.keeper import StateKeeper
 from agentd.shell.watch import agent_view

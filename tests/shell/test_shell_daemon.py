@@ -21,7 +21,8 @@ from agentd.core.privacy.ledger import Release
 from agentd.core.terms import Terms
 from agentd.environment.live_status import epsilon_of
 from agentd.settings import AgentSettings
-from agentd.shell.daemon import _report, agent_of
+from agentd.shell.attendance.agent_making import agent_of
+from agentd.shell.attendance.reporting import report_of
 from agentd.shell.environment_client import EnvironmentClient
 from agentd.shell.noise import noise_of
 from agentd.wire.codec import encode_environment
@@ -95,7 +96,7 @@ class TestReport:
         link.dropped["topic"] = 2
         client.lives.told([(7, 40)], 2)
         expected = Report(3, client.token, 5, 10, 2000, (("topic", 2),), 0, True, 2)
-        assert _report(settings(), agent, link, client, done=True) == expected
+        assert report_of(settings(), agent, link, client, done=True) == expected
 
     @pytest.mark.parametrize(("scale", "micro"), [(UNIT, 1_000_000), (3 * UNIT, 333_334), (UNIT << 30, 1)])
     def test_what_was_spent_is_rounded_up(
@@ -104,13 +105,13 @@ class TestReport:
         link, agent = make_link(3, ()), agent_of(settings(), welcome())
         assert agent.policy.ledger is not None
         agent.policy.ledger.record(Release(0, 1, 1, scale))
-        assert _report(settings(), agent, link, client, done=False).epsilon_micro == micro
+        assert report_of(settings(), agent, link, client, done=False).epsilon_micro == micro
 
     def test_an_agent_that_adds_no_noise_tells_of_no_bound(
         self, make_link: MakeLink, client: EnvironmentClient
     ) -> None:
         given = settings(algorithm="coop-ucb")
-        report = _report(given, agent_of(given, welcome()), make_link(3, ()), client, done=False)
+        report = report_of(given, agent_of(given, welcome()), make_link(3, ()), client, done=False)
         assert report.epsilon_micro == MAX_COUNT
         assert epsilon_of(report) is None
 
@@ -120,7 +121,7 @@ class TestReport:
         link.dropped["lost-frames"] = 1 << 60
         for number in range(40):
             link.dropped[f"reason {number} that is longer than it may be"] = 1
-        assert encode_environment(_report(settings(), agent, link, client, done=False))
+        assert encode_environment(report_of(settings(), agent, link, client, done=False))
 
 
 @pytest.fixture(scope="module")

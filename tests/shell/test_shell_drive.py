@@ -16,6 +16,7 @@ from structlog.typing import FilteringBoundLogger
 from agentd.core.agent import Agent
 from agentd.core.grid import UNIT
 from agentd.core.policy import PolicySettings, make_policy
+from agentd.core.rounds.whereabouts import Whereabouts
 from agentd.core.terms import Clock, Terms
 from agentd.core.trust.pace import Pace
 from agentd.shell.drive import Reporter, drive_free, drive_lockstep
@@ -178,6 +179,18 @@ class TestReporter:
             now[0] = 100 + tenth / 10
             reporter.tick(1)
         assert reports == [100.0, 102.0, 104.0, 106.0]
+
+    def test_whoever_makes_it_report_often_does_not_make_it_tidy_up_often(self, log: FilteringBoundLogger) -> None:
+        """A neighbour that claims to be a little ahead has every report asked for; collecting garbage takes 10 ms."""
+        now, told = [100.0], list[str]()
+        where = Whereabouts()
+        reporter = Reporter(
+            lambda: told.append("report"), log, None, where, lambda: now[0], at_leisure=lambda: told.append("tidy")
+        )
+        for tenth in range(66):
+            now[0], where.ask = 100 + tenth / 10, True
+            reporter.tick(1)
+        assert (told.count("report"), told.count("tidy")) == (66, 3)
 
     def test_it_leaves_a_milestone_every_hundred_trials(self, reporter: Reporter, log_file: Path) -> None:
         for trial in range(1, 301):

@@ -359,7 +359,11 @@ async def test_who_is_answered_at_once_is_told_nothing(
     told: list[None] = []
     client.on_silence = lambda: told.append(None)
     parts = iter([encode_environment(Reward(trial, 0, 5)) for trial in range(1, 51)])
-    monkeypatch.setattr(client, "_part", lambda: next(parts))
+
+    async def part() -> bytes:
+        return next(parts)
+
+    monkeypatch.setattr(client, "_part", part)
     for trial in range(1, 51):
         assert await client.pull(3, trial, 0) == 5
     assert not told

@@ -13,7 +13,7 @@ from agentd.runs.arms import uniforms
 from agentd.simulation.draws import UniformsPerTrial, UnitNoise
 
 KEYS = [(7, 0), (7, 3), (8, 0)]
-PAST_TWO_BLOCKS = 1030
+PAST_TWO_BLOCKS = 1050
 
 
 @pytest.mark.parametrize("per_trial", [1, 2])

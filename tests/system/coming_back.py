@@ -95,7 +95,8 @@ class Bed:
         agentd("down", str(self.place), code=None)
 
     def events(self, agent: int) -> list[dict[str, Any]]:
-        text = (self.place / "logs" / f"agent-{agent}.jsonl").read_text(encoding="utf-8")
+        name = f"agent-{agent}.jsonl"
+        text = self._found(f"logs/{name}", f"logs/agent-{agent}/{name}").read_text(encoding="utf-8")
         return [json.loads(line) for line in text.split("\n")[:-1]]
 
     def pid(self, name: str) -> int:
@@ -103,8 +104,13 @@ class Bed:
 
     def progress(self) -> int:
         """The trial of the slowest agent."""
-        status = read_json(self.place / "status.json") or {"agents": []}
+        status = read_json(self._found("status.json", "environment/status.json")) or {"agents": []}
         return min((int(one["trial"]) for one in status["agents"]), default=0)
+
+    def _found(self, here: str, in_containers: str) -> Path:
+        """A file of the run: containers have a directory each, and write nowhere else."""
+        own = self.place / in_containers
+        return own if own.exists() else self.place / here
 
     def goes_without(self, agent: int) -> dict[int, float]:
         """Whom an agent does not wait for, and since when."""

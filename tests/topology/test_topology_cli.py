@@ -166,7 +166,7 @@ def test_measure_gives_json_for_one_lifetime(tmp_path: Path) -> None:
     ("arguments", "reason"),
     [
         (("ring", "--degree", 3), "the family ring takes no degree"),
-        (("--agents", 0), "between 1 and 65536 nodes"),
+        (("--agents", 0), "between 1 and 1048576 nodes"),
         (("--edge-probability", 1.5), "between 0 and 1"),
         (("--edge-probability", "nan"), "between 0 and 1"),
         (("--agents", 100, "--edge-probability", 0.001), "is a sensible minimum"),

@@ -252,7 +252,7 @@ def bad_messages() -> Bad:
         "REPORT with a regard twice": (message_with("REPORT", 13, [[7, 1, 2, 3], [7, 1, 2, 4]]), Reason.RANGE),
         "REPORT with more than full trust": (message_with("REPORT", 13, [[7, 1, 2, 1002]]), Reason.RANGE),
         "REPORT with trust as a truth": (message_with("REPORT", 13, [[7, 1, 2, True]]), Reason.TYPE),
-        "REPORT with an unknown blame": (message_with("REPORT", 12, [[7, 5, 2]]), Reason.RANGE),
+        "REPORT with an unknown blame": (message_with("REPORT", 12, [[7, 6, 2]]), Reason.RANGE),
         "REPORT with a blame for nothing": (message_with("REPORT", 12, [[7, 0, 2]]), Reason.RANGE),
         "REPORT with a blame that is true": (message_with("REPORT", 12, [[7, True, 2]]), Reason.TYPE),
         "REPORT with a blame of nobody": (message_with("REPORT", 12, [[65536, 1, 2]]), Reason.RANGE),

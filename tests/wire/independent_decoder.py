@@ -244,7 +244,7 @@ def dropped(value: object) -> list:
 def blames(value: object) -> list:
     require(type(value) is list and len(value) <= 16)
     require(all(type(item) is list and len(item) == 3 for item in value))
-    read = [[agent(who), whole(why, 1, 4), u53(times)] for who, why, times in value]
+    read = [[agent(who), whole(why, 1, 5), u53(times)] for who, why, times in value]
     require(len({(who, why) for who, why, _ in read}) == len(read))
     return read
 

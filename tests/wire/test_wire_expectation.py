@@ -41,7 +41,7 @@ class Said:
         body = (1,) * self.kind.width(self.arms)
         batch = batch_of(self.kind, [Message(origin, self.trial, 1, body, 2) for origin in range(self.count)])
         if self.signed:
-            signature = np.ones((self.count, SIGNATURE_BYTES), np.uint8)
+            signature = np.arange(self.count * SIGNATURE_BYTES, dtype=np.uint8).reshape(self.count, SIGNATURE_BYTES)
             batch = Batch(batch.kind, batch.head, batch.body, signature)
         header = self.run, self.sender, self.incarnation, self.sequence, self.round, self.flags
         return Frame(*header, (batch,) if self.count else (), self.arms)
@@ -66,6 +66,7 @@ said = st.builds(
     kind=st.sampled_from(list(KINDS.values())),
     arms=st.sampled_from([1, 3, 200]),
     count=st.sampled_from([1, 2, 14, 15, 300]),
+    signed=st.booleans(),
 )
 
 
@@ -80,6 +81,7 @@ def test_the_frame_that_goes_on_is_recognised_and_its_columns_are_those_of_the_w
     read = decode_frame(following.part()[len(FRAME_TOPIC) :]).batches[0]
     assert batch.messages() == read.messages()
     assert batch.kind is read.kind
+    assert batch.signature.tobytes() == read.signature.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -107,11 +109,11 @@ def test_any_other_frame_is_left_to_the_decoder(change: dict[str, object]) -> No
     assert expected.columns_of(other.part(), 128, 256) is None
 
 
-@given(st.integers(0, 10_000), st.integers(0, 255))
+@given(st.integers(0, 10_000), st.integers(0, 255), st.booleans())
 @settings(deadline=None, max_examples=400)
-def test_whatever_is_recognised_the_decoder_reads_the_same(place: int, byte: int) -> None:
+def test_whatever_is_recognised_the_decoder_reads_the_same(place: int, byte: int, signed: bool) -> None:
     """One byte of the expected frame is another: the decoder refuses it, or reads an expected header."""
-    expected, following = expectation(Said()), Said().next()
+    expected, following = expectation(Said(signed=signed)), Said(signed=signed).next()
     assert expected is not None
     part = bytearray(following.part())
     part[place % len(part)] = byte
@@ -127,6 +129,7 @@ def test_whatever_is_recognised_the_decoder_reads_the_same(place: int, byte: int
     assert (frame.sender, frame.sequence, frame.round) == (following.sender, following.sequence, following.round)
     assert (frame.run, frame.incarnation, frame.flags) == (following.run, following.incarnation, 0)
     assert batch.messages() == frame.batches[0].messages()
+    assert batch.signature.tobytes() == frame.batches[0].signature.tobytes()
 
 
 @pytest.mark.parametrize("cut", [0, 1, 5, 6, 7, 40])
@@ -137,9 +140,15 @@ def test_a_frame_that_is_cut_off_or_longer_is_not_the_expected_one(cut: int) -> 
     assert expected.columns_of(part + bytes(cut + 1), 128, 256) is None
 
 
-def test_nothing_is_expected_after_signed_frames_or_frames_without_messages() -> None:
-    assert expectation(Said(signed=True)) is None
+def test_nothing_is_expected_after_frames_without_messages() -> None:
     assert expectation(Said(count=0)) is None
+
+
+def test_after_signed_frames_others_are_not_expected() -> None:
+    expected = expectation(Said(signed=True))
+    assert expected is not None
+    assert expected.columns_of(Said(signed=True).next().part(), 128, 256) is not None
+    assert expected.columns_of(Said().next().part(), 128, 256) is None
 
 
 @pytest.mark.parametrize("fast_path", [True, False])

@@ -45,6 +45,8 @@ class VirtualLine:
 class VirtualLines:
     """The lines of one agent in one life."""
 
+    gather = None
+
     def __init__(self, peers: Iterable[int], publish: Callable[[bytes], None]) -> None:
         self.lines = {peer: VirtualLine(self, peer) for peer in peers}
         self.dropped: Counter[str] = Counter()
@@ -69,12 +71,12 @@ class VirtualLines:
     def now_s(self) -> float:
         return self._now_s
 
-    def wait_for_any(self, lines: Iterable[Line]) -> None:
+    async def wait_for_any(self, lines: Iterable[Line]) -> None:
         """Time passes where there is nothing."""
         if not self._events and not any(line.is_readable() for line in lines):
             self.pass_time(SLICE_S)
 
-    def ready(self, lines: Iterable[Line], seconds: float) -> set[int]:
+    async def ready(self, lines: Iterable[Line], seconds: float) -> set[int]:
         found = {line.id for line in lines if line.is_readable()}
         if not found:
             self.pass_time(seconds)

@@ -208,6 +208,8 @@ class MemoryLine:
 class MemoryEnd:
     """The transport of one life of an agent."""
 
+    gather = None
+
     def __init__(self, own: int, wires: Wires, fiber: Callable[[], Fiber], clock: Callable[[], float]) -> None:
         self.own = own
         self.wires = wires
@@ -253,11 +255,11 @@ class MemoryEnd:
     def event(self) -> bytes | None:
         return self._events.popleft() if self._events else None
 
-    def wait_for_any(self, lines: Iterable[Line]) -> None:
+    async def wait_for_any(self, lines: Iterable[Line]) -> None:
         watched = [self.lines[line.id] for line in lines]
         self.let_pass(SLICE_S, lambda: bool(self._events) or any(line.is_readable() for line in watched))
 
-    def ready(self, lines: Iterable[Line], seconds: float) -> Collection[int]:
+    async def ready(self, lines: Iterable[Line], seconds: float) -> Collection[int]:
         watched = [self.lines[line.id] for line in lines]
         self.let_pass(seconds, lambda: any(line.is_readable() for line in watched))
         return {line.id for line in watched if line.is_readable()}

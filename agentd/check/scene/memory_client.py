@@ -47,7 +47,7 @@ class MemoryClient(EnvironmentClient):
     def _part_at_once(self) -> bytes | None:
         return self._parts.popleft() if self._parts else None
 
-    def _next_part(self) -> bytes | None:
+    async def _next_part(self) -> bytes | None:
         self._end.let_pass(SLICE_S, lambda: bool(self._parts))
         return self._part_at_once()
 

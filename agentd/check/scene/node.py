@@ -1,7 +1,7 @@
 """One agent of a world over all its lives: the daemon itself, on lines, a disk and an environment made of memory.
 
-A life is a process: `shell.daemon.attend` in a fiber. What the daemon does around it (a supervisor that starts it
-again, an operator who moves a state away that cannot be used) is done here.
+A life is a process: `shell.attendance.attending.attend` in a fiber. What the daemon does around it (a supervisor that
+starts it again, an operator who moves a state away that cannot be used) is done here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from agentd.core.privacy.laplace import SeededLaplace
 from agentd.core.saved_state import SavedState
 from agentd.errors import AgentdError, BudgetExhausted, LinkError, StateUnusable
 from agentd.settings import AgentSettings
-from agentd.shell.daemon import agent_of, attend
+from agentd.shell.attendance.agent_making import agent_of
+from agentd.shell.attendance.attending import attend
 from agentd.shell.environment_client import RunOver
 from agentd.shell.health import Health
 from agentd.shell.json_log import Log

@@ -14,7 +14,7 @@ import click
 from agentd.cli.configuration.origins import Looked, look, origin, unknown_variables, with_origins
 from agentd.cli.configuration.variables import WITH_SETTINGS, command_with_settings, variables_of_verbs
 from agentd.errors import ConfigurationError, SettingsError
-from agentd.settings import AgentSettings, Pace, Spending, TestbedSettings, as_typed
+from agentd.settings import AgentSettings, Hosting, Pace, Spending, TestbedSettings, as_typed
 
 DEFAULT_VERB = "agent"
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -151,7 +151,7 @@ def _settle(name: str, values: Mapping[str, Any]) -> None:
     from agentd.cli.options import parameter_of, taken, testbed_settings
 
     flags = dict(values)
-    for group in (Pace, Spending, TestbedSettings):
+    for group in (Pace, Hosting, Spending, TestbedSettings):
         own = {parameter_of(one) for one in fields(group)}
         if own <= set(flags) and name != "sweep":  # where several values stand for one, the grid is looked at later
             said = {key: flags.pop(key) for key in own}

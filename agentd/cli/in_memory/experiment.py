@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -19,8 +19,11 @@ from agentd import __version__
 from agentd.cli.configuration.explaining import ExplainingCommand
 from agentd.cli.configuration.forms import Values
 from agentd.cli.configuration.reading import config_option
+from agentd.cli.in_memory.cluster_options import chosen_cluster, cluster_options
 from agentd.cli.options import FROM_ENVIRONMENT
 from agentd.cli.progress import duration, jobs_option, progress
+from agentd.cluster.dask_client import carry_out_on
+from agentd.cluster.scheduler_place import SchedulerPlace
 from agentd.core.chance import SEED_LIMIT
 from agentd.core.lies import Attack
 from agentd.core.policy import ALGORITHMS
@@ -31,7 +34,8 @@ from agentd.experiment.catalogue import FIGURES
 from agentd.experiment.figures import ARMS, Figure, Knobs
 from agentd.experiment.joining import joined_by
 from agentd.experiment.parallel import carry_out, load_joblib
-from agentd.experiment.repeated_runs import Repetitions, Setup, Unit, measure_unit
+from agentd.experiment.parcels import MEASURE
+from agentd.experiment.repeated_runs import Repetitions, Setup, Unit
 from agentd.experiment.result_cache import ResultCache, UnitResult
 from agentd.files import require_own
 from agentd.interrupts import termination_as_interrupt
@@ -117,6 +121,7 @@ class _FigureName(click.Choice):  # type: ignore[type-arg]
     help="Seed of the first repetition; the next ones add 1 each.",
 )
 @jobs_option
+@cluster_options
 @click.option(
     "--out",
     metavar="DIR",
@@ -140,10 +145,12 @@ def experiment(
 
     agentd experiment fig1a --algorithm mine.py:MyPolicy --repetitions 10    one of yours beside them
 
-    Work that was finished before an interrupt is kept in DIR/parts: the same command goes on from there.
+    Work that was finished before an interrupt is kept in DIR/parts: the same command goes on from there. With --cluster
+    the workers of a Dask cluster do the work, and the figure is the same to the byte.
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
-    order = _Order.check(figure, jobs, **flags)
-    _require_analysis()
+    cluster = chosen_cluster(jobs, flags)
+    order = replace(_Order.check(figure, jobs, **flags), cluster=cluster)
+    _require_analysis(joblib_too=cluster is None)
     place = Path(out) if out is not None else Path(DEFAULT_PLACE) / figure
     if place.is_dir():
         require_own(place, others_may_write=True)  # only what is made anew is closed to others: it may be any place
@@ -169,6 +176,8 @@ class _Order:
     edge_probability: float
     algorithms: tuple[str, ...]
     """What joins the figure."""
+    cluster: SchedulerPlace | None = None
+    """Who does the work; None: processes of this machine."""
 
     @classmethod
     def check(
@@ -253,9 +262,10 @@ def count_cliques(network: Network, gamma: int) -> int:
     return len(clique_cover(power_graph(network.distances, gamma)))
 
 
-def _require_analysis() -> None:
+def _require_analysis(*, joblib_too: bool) -> None:
     """Refuse at once what would fail after minutes of work."""
-    load_joblib()
+    if joblib_too:
+        load_joblib()
     try:
         import_module("matplotlib")
     except ImportError:
@@ -281,7 +291,7 @@ def _reproduce(
     _work_off(order, repetitions, [unit for unit in units if unit not in results], store, results, quiet=quiet)
     summary = _write(order, place, repetitions, results)
     summary["units"] = {"total": len(units), "resumed": resumed, "damaged": store.damaged}
-    summary["jobs"] = order.jobs
+    summary |= {"jobs": order.jobs} if order.cluster is None else {"cluster": order.cluster.address}
     summary["wall_s"] = round(time.perf_counter() - started, 3)
     RunDirectory(place).write_json("summary.json", summary)
     return summary
@@ -307,10 +317,9 @@ def _work_off(
     """Measure what is missing, and keep each part as soon as it is there."""
     tasks = ((unit, repetitions.specs(unit)) for unit in todo)
     jobs = max(1, min(order.jobs, len(todo)))
-    with (
-        progress(order.figure.name, len(todo), quiet=quiet) as advance,
-        closing(carry_out(measure_unit, tasks, jobs)) as finished,
-    ):
+    away = order.cluster if todo else None  # nobody is connected to for nothing
+    working = carry_out(MEASURE.work, tasks, jobs) if away is None else carry_out_on(away, MEASURE, tasks)
+    with progress(order.figure.name, len(todo), quiet=quiet) as advance, closing(working) as finished:
         for unit, result in finished:
             store.save(repetitions.describe(unit), result)
             results[unit] = result
@@ -334,12 +343,13 @@ def _write(order: _Order, place: Path, repetitions: Repetitions, results: dict[U
 
 def _closing_words(summary: dict[str, Any], place: Path) -> str:
     name = summary["figure"]
+    where = f"on {summary['cluster']}" if "cluster" in summary else f"with up to {summary['jobs']} processes"
     return "\n".join(
         [
             "",
             figure_report.table(summary),
             "",
-            f"took {duration(summary['wall_s'])} with up to {summary['jobs']} processes",
+            f"took {duration(summary['wall_s'])} {where}",
             f"written to {place}: {name}.csv, {name}.svg, {name}.png, summary.json",
         ]
     )

@@ -19,6 +19,7 @@ from agentd.experiment.played_beside import play_beside
 from agentd.interrupts import signals_noted
 from agentd.runs.decisive import in_words
 from agentd.runs.directory import RunDirectory, finite
+from agentd.runs.history.history_file import write_history
 from agentd.runs.scenario import Scenario
 from agentd.runs.spec import Outcome
 from agentd.runs.summary import banner, manifest, summarise, table
@@ -26,6 +27,7 @@ from agentd.runs.yardstick import Yardstick
 from agentd.simulation.engine import refuse_what_needs_agents, run_vector, spoken, what_needs_agents
 from agentd.simulation.network import run_agents
 from agentd.simulation.traffic import count_bytes
+from agentd.simulation.traffic_history import history_of
 
 _PATIENCE = 2
 """Signals that are taken note of: the first ends the run, the second what it is compared with, the third all."""
@@ -120,8 +122,10 @@ def write_run(
     from topology.graph_files import to_node_link
 
     directory.write_json("manifest.json", manifest(scenario, runtime))
-    directory.write_json("topology.json", to_node_link(scenario.graph))
+    directory.write_topology(to_node_link(scenario.graph))
     directory.write_pulls(outcome.arm, outcome.reward)
     means, title = scenario.spec.arms.means, f"Group regret, {summary['algorithm']}"
     directory.write_regret(outcome.arm, means, title, subtitle=in_words(summary), yardstick=yardstick)
+    if runtime.endswith("vector") and (looks := history_of(scenario.spec, outcome)):
+        write_history(directory.path, looks)
     directory.write_json("summary.json", summary)

@@ -14,6 +14,7 @@ import click
 from agentd.cli.configuration.explaining import ExplainingCommand
 from agentd.cli.configuration.forms import Values
 from agentd.cli.configuration.reading import config_option
+from agentd.cli.in_memory.cluster_options import chosen_cluster, cluster_options
 from agentd.cli.options import FROM_ENVIRONMENT, in_order, option
 from agentd.cli.progress import jobs_option, progress
 from agentd.core.chance import SEED_LIMIT
@@ -56,6 +57,7 @@ _sweep_options = in_order([_swept(one) for one in ordered(TestbedSettings) if on
     "--repetitions", type=click.IntRange(1), default=REPETITIONS, show_default=True, help="Of each combination."
 )
 @jobs_option
+@cluster_options
 @click.option(
     "--plot", "axis", metavar="SETTING", help="What the picture has on its axis.  [default: what varies first]"
 )
@@ -80,14 +82,15 @@ def sweep(ctx: click.Context, /, *, repetitions: int, jobs: int | None, out: str
     the regret stands what every agent comes to alone (ucb1, same arms and seeds), and the lower bound of coins.
 
     Combinations that are done are kept in DIR/parts: after an interrupt the same command goes on from there, and the
-    table is the same to the byte.
+    table is the same to the byte. So it is when the workers of a Dask cluster do it (--cluster).
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
+    cluster = chosen_cluster(jobs, flags)
     axis, seed = flags.pop("axis"), flags.pop("seed")
     if axis is not None and axis not in COLUMNS:
         raise SettingsError(f"--plot {axis}: there is no such column; choose from {', '.join(COLUMNS)}")
     configurations = grid(*_base_and_axes(flags), SEED if seed is None else seed)
     _require_room(configurations[0].settings.seed or 0, repetitions)
-    wanted = Sweep.on_cores(configurations, repetitions, jobs)
+    wanted = Sweep.on_cores(configurations, repetitions, jobs, cluster)
     place, varied = Path(out), configurations[0].varied
     store, began_s = RowStore(place), time.perf_counter()
     left = how_many_left(wanted, store)

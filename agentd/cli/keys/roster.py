@@ -13,6 +13,8 @@ from agentd.cli.configuration.forms import Peers
 from agentd.errors import ConfigurationError, SettingsError
 from agentd.files import PUBLIC, replace_text
 from agentd.keys.accepted import verified
+from agentd.keys.equivocation import LONGEST_FILE as LONGEST_PROOF
+from agentd.keys.equivocation import parse_proof
 from agentd.keys.key_files import PublicKeys, read_keys, read_public
 from agentd.keys.roster import LONGEST_FILE, Entry, Roster, SignedRoster, parse, signed
 from agentd.quantities import counted
@@ -106,6 +108,34 @@ def verify(file: str, operator_fingerprint: str) -> None:
     """Tell whether this operator has signed the roster and it has not expired; exit code 78 if not."""
     found = verified(file, operator_fingerprint, time.time())
     click.echo(f"good: version {found.version}, {counted(len(found.agents), 'agent')}, {_until(found)}")
+
+
+@roster.command()
+@click.argument("proof")
+@click.option("--operator-fingerprint", metavar="HEX", help="Of the operator that you trust; else it is only told.")
+def judge(proof: str, operator_fingerprint: str | None) -> None:
+    """Tell whether a file proves that an agent has signed two things for one trial; exit code 78 if not.
+
+    Nothing but the file is needed, and the fingerprint of the operator whose word on keys you take.
+    """
+    try:
+        found = parse_proof(read_named(proof, LONGEST_PROOF))
+        fault = found.fault()
+    except (OSError, ValueError) as wrong:
+        raise ConfigurationError(
+            f"cannot judge {proof}: {wrong.strerror if isinstance(wrong, OSError) else wrong}; name a proof that an "
+            "agent has kept beside its keys"
+        ) from None
+    named = found.roster.fingerprint
+    if fault is None and operator_fingerprint not in (None, named):
+        fault = f"its roster is of operator {named:.16}…, not {operator_fingerprint:.16}…"
+    if fault is not None:
+        raise ConfigurationError(f"{proof} proves nothing: {fault}; do not hold it against anybody")
+    run, origin, incarnation, trial = found.about
+    click.echo(
+        f"proved: agent {origin} has signed two different messages for trial {trial} of its life {incarnation} in run "
+        f"{run.hex()}, by the keys that operator {named} gave it"
+    )
 
 
 def _read(file: str) -> SignedRoster:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -18,6 +20,7 @@ from deploy.containers import policy_files
 from deploy.containers.compose_document import ContainerOptions, compose_document, subnet_for
 from deploy.containers.container_runtime import (
     DEFAULT_IMAGE,
+    IN_CONTAINERS,
     environment_for_containers,
     plan_for_containers,
     read_subnet,
@@ -28,6 +31,11 @@ from deploy.plan.plan import NOT_DRAWN, Plan, own_log_name, seat_name, state_nam
 from deploy.plan.yaml_text import with_common_part
 
 _PER_LINE = 10
+_OPEN = (
+    "Links are neither encrypted nor authenticated (--insecure), so the network is internal: nothing leads into it",
+    "or out of it, and who is not in it is not let in. Root of the Docker host can still listen on the way.",
+)
+_ENCRYPTED = "Links are encrypted, with the keys in {}: 0600, of {}:{}. Whoever may read them is these agents."
 _START = {
     False: "docker compose up",
     True: "docker stack deploy --resolve-image never --compose-file THIS-FILE agentd",
@@ -39,6 +47,12 @@ _START = {
 @keep_options
 @plan_options
 @click.option("--user", metavar="UID:GID", help="Whom the containers run as.  [default: you; never root]")
+@click.option(
+    "--keys",
+    "keys_dir",
+    metavar="DIR",
+    help="Encrypt all links: make keys there, a file for each container and for you only, which the document names.",
+)
 @click.option("--stack", is_flag=True, help="For docker stack deploy in a swarm of one node.")
 @click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="JSON, which compose reads as well.")
 def compose(
@@ -47,6 +61,7 @@ def compose(
     subnet: str | None,
     user: str | None,
     stack: bool,
+    keys_dir: str | None,
     state: bool | None,
     run_dir: str | None,
     as_json: bool,
@@ -70,6 +85,8 @@ def compose(
         subnet=read_subnet(subnet) or subnet_for(len(plan.agents), []),
         policies=policy_files.named_files(),
     )
+    if keys_dir is not None:
+        plan, options = _with_keys(plan, options, keys_dir)
     environment = environment_for_containers(scenario, plan)
     make = stack_document if stack else compose_document
     document = make(plan, environment, scenario.settings.seed, options)
@@ -80,6 +97,16 @@ def compose(
             _head(banner(scenario), plan, options, _START[stack]) + with_common_part(document, "services", "x-agentd"),
             nl=False,
         )
+
+
+def _with_keys(plan: Plan, options: ContainerOptions, directory: str) -> tuple[Plan, ContainerOptions]:
+    """Make keys of all containers in a directory; what is there is never overwritten."""
+    from deploy.local.throwaway_keys import lend_keys, make_keys
+
+    fingerprint = make_keys(Path(directory), [agent.id for agent in plan.agents])
+    lend_keys(Path(directory), options.user)
+    keyed = plan.with_keys(directory, fingerprint, inside=IN_CONTAINERS.secrets, note=IN_CONTAINERS.note)
+    return keyed, replace(options, keys=_as_place(directory))
 
 
 def _policies(options: ContainerOptions) -> list[tuple[str, str]]:
@@ -108,8 +135,7 @@ def _head(about: str, plan: Plan, options: ContainerOptions, start: str) -> str:
         *(f"  install -D -m 644 {name} {place}/{inside}" for name, inside in _policies(options)),
         f"  {start}",
         f"What came of it is in {place}/{APART} then. Look at it as at what a stranger sent you.",
-        "Links are neither encrypted nor authenticated (--insecure), so the network is internal: nothing leads into it",
-        "or out of it, and who is not in it is not let in. Root of the Docker host can still listen on the way.",
+        *(_OPEN if options.keys is None else (_ENCRYPTED.format(options.keys, uid, gid),)),
     ]
     return "".join(f"# {line}".rstrip() + "\n" for line in lines)
 

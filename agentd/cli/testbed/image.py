@@ -21,7 +21,9 @@ def image() -> None:
 @click.option("--base", metavar="IMAGE", help=f"Any image with glibc and Python ≥ 3.11.  [default: {DEFAULT_BASE}]")
 @click.option("--offline", is_flag=True, help="Ask no registry: use a local base, or make one from Debian packages.")
 @click.option("--tag", default=DEFAULT_TAG, show_default=True, help="What to call the image.")
-@click.option("--extras", default="", metavar="NAMES", help="Optional parts to include, as in secure,ui.")
+@click.option(
+    "--extras", default="keys", show_default=True, metavar="NAMES", help="Optional parts to include, as in keys,ui."
+)
 @click.option("--wheelhouse", "wheels", metavar="DIR", help="Take wheels from there only, never from an index.")
 @click.option("--source", metavar="DIR", help="A checkout of agentd.  [default: this directory, else what runs here]")
 @click.option("--fresh", is_flag=True, help="Make the base anew and fetch the wheels anew instead of using those kept.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,15 @@ from agentd.cli.configuration.forms import Networks, joined
 from agentd.cli.options import FROM_ENVIRONMENT, group_options, scenario_of, taken, testbed_options, testbed_settings
 from agentd.cli.testbed.common_options import keep_of, keep_options
 from agentd.core.policy.knobs import about
-from agentd.errors import SettingsError
+from agentd.errors import ConfigurationError, SettingsError
+from agentd.files import make_new
+from agentd.keys.key_files import secret_text
 from agentd.runs.summary import NOT_PRIVATE
 from agentd.settings import Pace, Spending
 from deploy.kubernetes.cluster import AGENT_STORAGE, NO_STORAGE, PRIVATE_NETWORKS, WORKLOADS, Cluster
 from deploy.kubernetes.manifests import kubernetes_manifests
-from deploy.plan.plan import NOT_DRAWN, make_plan
+from deploy.kubernetes.pod_keys import KEYS_DIR, secrets_of
+from deploy.plan.plan import NOT_DRAWN, Plan, make_plan
 from deploy.plan.yaml_text import to_yaml_stream
 
 _PACE_PAGE: dict[str, dict[str, Any]] = {
@@ -69,6 +72,11 @@ def manifests() -> None:
     help="Where the cluster's pods have their addresses from: nobody else is let in; may be repeated.  [default: "
     "all private networks]",
 )
+@click.option(
+    "--secrets",
+    metavar="FILE",
+    help="Encrypt all links: make keys, one Secret for each pod, and write these there, for you only; apply it first.",
+)
 @keep_options
 @group_options(Pace, **_PACE_PAGE)
 @click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="One List as JSON instead of YAML.")
@@ -82,6 +90,7 @@ def kubernetes(
     agent_storage: str,
     network_policy: bool,
     admit: tuple[str, ...],
+    secrets: str | None,
     state: bool | None,
     as_json: bool,
     run_dir: str | None,
@@ -94,8 +103,8 @@ def kubernetes(
     kubectl apply -f testbed.yaml
     kubectl cp agentd-environment-0:/var/lib/agentd/run run
 
-    Without --seed every call draws another graph and other arms. Keys go into the secret NAME-keys, which pods mount
-    where it exists. Nothing is encrypted between pods yet; see --network-policy.
+    Without --seed every call draws another graph and other arms. Nothing is encrypted between pods without
+    --secrets; see --network-policy.
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
     if run_dir is not None:
         raise SettingsError("--run-dir has no meaning here: the environment's pod writes to its volume; see --storage")
@@ -113,6 +122,8 @@ def kubernetes(
     scenario = scenario_of(testbed_settings(**flags))
     keep = keep_of(scenario, state, spending)
     plan = make_plan(scenario, run=NOT_DRAWN, base_port=_ANY_PORT, run_dir=Path(), pace=pace, keep=keep)
+    if secrets is not None:
+        plan, cluster = _with_keys(plan, cluster, Path(secrets))
     objects = kubernetes_manifests(plan, scenario, cluster)
     if scenario.reproducible:
         click.echo(f"seed {scenario.spec.seed}: {NOT_PRIVATE}", err=True)
@@ -120,3 +131,21 @@ def kubernetes(
         click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, ensure_ascii=False))
     else:
         click.echo(to_yaml_stream(objects), nl=False)
+
+
+def _with_keys(plan: Plan, cluster: Cluster, place: Path) -> tuple[Plan, Cluster]:
+    """Make keys for all pods, and put their secrets into a file that is not there yet."""
+    from deploy.local.throwaway_keys import draw_keys
+
+    keys, roster = draw_keys(agent.id for agent in plan.agents)
+    objects = secrets_of({each.id: secret_text(each) for each in keys}, cluster)
+    try:
+        make_new(place, to_yaml_stream(objects))
+    except FileExistsError:
+        raise ConfigurationError(
+            f"{place} is there already, and secrets are never overwritten; name another --secrets, or move it away"
+        ) from None
+    except OSError as fault:
+        raise ConfigurationError(f"cannot write {place}: {fault.strerror}; name another --secrets") from None
+    click.echo(f"{len(objects)} secrets in {place}: apply it before the manifests, and keep it from others", err=True)
+    return plan.with_keys(KEYS_DIR, roster.fingerprint), replace(cluster, roster=roster.text())

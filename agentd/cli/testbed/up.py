@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from agentd.cli.configuration.explaining import ExplainingCommand
-from agentd.cli.options import FROM_ENVIRONMENT, scenario_of, taken, testbed_options, testbed_settings
+from agentd.cli.options import FROM_ENVIRONMENT, group_options, scenario_of, taken, testbed_options, testbed_settings
 from agentd.cli.testbed.common_options import keep_of, keep_options, plan_options
 from agentd.cli.watching.page_beside import PageBeside, page_beside
 from agentd.errors import SettingsError
@@ -20,7 +20,7 @@ from agentd.interrupts import termination_as_interrupt
 from agentd.quantities import counted
 from agentd.runs.directory import finite
 from agentd.runs.summary import banner, table
-from agentd.settings import Pace, Spending
+from agentd.settings import Hosting, Pace, Spending
 from deploy.testbed import description, registry
 from deploy.testbed.detach import start_detached
 from deploy.testbed.display import display
@@ -65,6 +65,7 @@ _UP_OPTIONS = (
         is_flag=True,
         help="Encrypt and authenticate all links with keys that are made for this testbed and thrown away with it.",
     ),
+    group_options(Hosting),
     keep_options,
     click.option(
         "--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="Print nothing but the summary, as JSON."
@@ -123,6 +124,7 @@ def up(
             prepared = take_up(resume)
         else:
             pace, spending = Pace(**taken(Pace, flags)), Spending(**taken(Spending, flags))
+            hosting = Hosting(**taken(Hosting, flags))
             scenario = scenario_of(testbed_settings(**flags))
             keep = keep_of(scenario, state, spending)
             wanted = Wanted(
@@ -134,6 +136,7 @@ def up(
                 image=image,
                 subnet=subnet,
                 keys=keys or None,
+                hosting=hosting,
             )
             prepared = find_runtime(runtime).prepare(scenario, wanted)
         with contextlib.ExitStack() as at_last:

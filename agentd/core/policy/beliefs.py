@@ -24,7 +24,6 @@ from agentd.core.policy.shielding import (
     Told,
     believed,
     beyond_chance,
-    columns_of,
     duty_of,
     liars_among,
     settle,
@@ -76,11 +75,16 @@ class Beliefs:
         self._column_of_row: dict[int, int] = {}
         self._row = np.full(0, _NOBODY, dtype=np.int64)  # of each column in the pool
         self._duty = np.full(0, _NOBODY, dtype=np.int64)
+        self._told = np.zeros((3, arms, 0))  # samples, means, 1/samples of what counts
+        self._on_duty, self._volunteers = np.zeros((2, arms, 0))
         self._excess = np.zeros((arms, 0))
         self._trust, self._noted = np.ones((2, 0))
-        self._columns: dict[int, Columns] = {}
+        self._distrust = 0.0
+        self._make_room(1)
         self._zeal: list[float] | None = None
+        self._replaced: list[tuple[int, int]] = []  # arms and columns that are not in the table yet
         self._stale: set[int] = set()
+        self._looked_at = -MAX_TRIAL
         self.settled_at = [-MAX_TRIAL] * arms
         """The trial at which each arm was looked at last."""
         self._centre = [0.0] * arms
@@ -110,10 +114,11 @@ class Beliefs:
                 column = self._admit(origin)
             self._row[column] = row
             self._column_of_row[row] = column
-            self._stale.add(arm)
-            if arm == self._duty[column] and column not in self._on_time:
+            if column in self._on_time:
+                self._count(column, (arm,))
+            elif arm == self._duty[column]:
                 self._on_time.add(column)  # what it told before counts from now on
-                self._stale.update(np.flatnonzero(self._pool.held[row, :, _PULLS]).tolist())
+                self._count(column, np.flatnonzero(self._pool.held[row, :, _PULLS]).tolist())
 
     def changed_own(self, arm: int) -> None:
         self._stale.add(arm)
@@ -123,20 +128,25 @@ class Beliefs:
         for row in rows.tolist():
             column = self._column_of_row.get(row)
             if column is not None:
+                self._told[:, :, column] = 0.0
                 self._excess[:, column] = 0.0
                 self._trust[column] = self._noted[column] = 1.0
                 self._on_time.discard(column)
+        self._note_distrust()
         self._stale.update(range(self._arms))
 
     def settle(self, trial: int, own: list[Record], group: int) -> bool:
         """Look at the arms whose records have changed, unless that was done just now; whether there were any."""
-        every = settled_every(trial)
-        due = [arm for arm in sorted(self._stale) if trial - self.settled_at[arm] >= every]
+        if not self._stale or trial - self._looked_at < settled_every(trial):
+            return False
+        due = sorted(self._stale)
+        self._stale.clear()
+        self._looked_at = trial
+        self._take_in()
+        self._settle_arms(due, self._own([own[arm] for arm in due], group))
         for arm in due:
-            self._stale.discard(arm)
-            self._settle_arm(arm, own[arm], group)
             self.settled_at[arm] = trial
-        return bool(due)
+        return True
 
     def zeal(self, duty: int) -> list[float]:
         """Per arm, how far coins count for who has this duty."""
@@ -160,45 +170,56 @@ class Beliefs:
         self._untold.clear()
         return changes
 
-    def _settle_arm(self, arm: int, own: Record, group: int) -> None:
-        columns = self._columns_of(arm)
-        trust = self._trust[np.newaxis]
-        told = Told(*told_of(*self._told(arm, columns)), trust[:, columns], int(np.count_nonzero(self._duty == arm)))
-        settled = settle(told, self._own(own, group), (1.0 - trust).sum(axis=1))
-        self._believe(arm, settled)
-        self._excess[arm, columns] = beyond_chance(settled.dissent)[0]
-        self._trust = believed(summed(list(self._excess)))
-        self._note_moves()
+    def _count(self, column: int, arms: Iterable[int]) -> None:
+        """What is held of an origin counts as it is now."""
+        self._stale.update(arms)
+        self._replaced += [(arm, column) for arm in arms]
 
-    def _told(self, arm: int, columns: Columns) -> Floats:
-        """Samples and sums of the arm of those who have told of their duty, as one row each; in grid steps."""
-        told = np.zeros((2, 1, len(columns)))
-        rows, duty, held = self._row[columns], self._duty[columns], self._pool.held
-        counts = np.flatnonzero(rows >= 0)
-        counts = counts[held[rows[counts], duty[counts], _PULLS] > 0]
-        told[:, 0, counts] = held[rows[counts], arm, _SAMPLES:].T
-        return told
+    def _take_in(self) -> None:
+        """Bring the table up to what the pool holds."""
+        if self._replaced:
+            arms, columns = np.array(self._replaced).T
+            self._replaced.clear()
+            held = self._pool.held[self._row[columns], arms, _SAMPLES:].T.astype(np.float64)
+            self._told[:, arms, columns] = told_of(*held)
 
-    def _own(self, own: Record, group: int) -> Own:
-        samples = np.array([float(own.samples)])
+    def _settle_arms(self, due: list[int], own: Own) -> None:
+        samples, means, inverse = self._told[:, due]
+        trust = np.broadcast_to(self._trust, samples.shape)
+        told = Told(samples, means, inverse, trust, self._on_duty[due], self._volunteers[due])
+        settled = settle(told, own, np.full(len(due), self._distrust))
+        self._believe(due, settled)
+        excess = beyond_chance(settled.dissent)
+        if excess.any() or self._excess[due].any():
+            self._excess[due] = excess
+            self._trust = believed(summed(list(self._excess)))
+            self._note_distrust()
+            self._note_moves()
+
+    def _own(self, own: list[Record], group: int) -> Own:
+        samples = np.array([float(record.samples) for record in own])
         return Own(
             samples / UNIT,
-            np.array([int(own.total)]) / np.maximum(samples, 1.0),
-            np.array([float(group)]),
-            liars_among(np.array([group]), self._share),
+            np.array([float(int(record.total)) for record in own]) / np.maximum(samples, 1.0),
+            np.full(len(own), float(group)),
+            liars_among(np.full(len(own), group), self._share),
         )
 
-    def _believe(self, arm: int, settled: Settled) -> None:
-        self.means[arm] = int(settled.mean[0])
-        self.samples[arm] = int(settled.samples[0])
-        self.weights[arm] = int(settled.weight[0])
-        self._centre[arm] = float(settled.centre[0])
+    def _believe(self, due: list[int], settled: Settled) -> None:
+        parts = (part.tolist() for part in settled[:4])
+        for arm, mean, samples, weight, centre in zip(due, *parts, strict=True):
+            self.means[arm], self.samples[arm], self.weights[arm] = mean, samples, weight
+            self._centre[arm] = centre
+
+    def _note_distrust(self) -> None:
+        """Σ(1 − U)."""
+        self._distrust = float((1.0 - self._trust[np.newaxis]).sum(axis=1)[0])
 
     def _note_moves(self) -> None:
         """Look again at all arms of origins in whom trust has moved; note who has lost it or regained it."""
         for column in np.flatnonzero(np.abs(self._trust - self._noted) > MOVED).tolist():
             self._noted[column] = self._trust[column]
-            self._stale.update(np.flatnonzero(self._pool.held[self._row[column], :, _SAMPLES]).tolist())
+            self._stale.update(np.flatnonzero(self._told[0, :, column]).tolist())
             self._note_state(column)
 
     def _note_state(self, column: int) -> None:
@@ -219,26 +240,26 @@ class Beliefs:
         record = self._pool.held[self._row[column], arm].tolist()
         return Doubt(self._ids[column], trust, arm, record[_TOTAL] / max(record[_SAMPLES], 1), self._centre[arm])
 
-    def _columns_of(self, arm: int) -> Columns:
-        if arm not in self._columns:
-            self._columns[arm] = columns_of(self._duty, arm)
-        return self._columns[arm]
-
     def _admit(self, origin: int) -> int:
         """A column for an origin; in an open run there are some more, so that tables are copied rarely."""
         column = self._column[origin] = len(self._ids)
         self._ids.append(origin)
         if column >= len(self._row):
             self._make_room(2 * (column + 1))
-        self._duty[column] = duty_of(self._beacon, origin, self._arms)
-        self._columns.clear()
+        duty = self._duty[column] = duty_of(self._beacon, origin, self._arms)
+        self._on_duty[duty, column], self._volunteers[duty, column] = 1.0, 0.0
         self._zeal = None
         return column
 
     def _make_room(self, columns: int) -> None:
-        more = columns - len(self._row)
+        more = max(0, columns - len(self._row))
         self._row = grown(self._row, columns, _NOBODY)
         self._duty = grown(self._duty, columns, _NOBODY)
-        self._excess = np.concatenate([self._excess, np.zeros((self._arms, more))], axis=1)
-        self._trust = np.concatenate([self._trust, np.ones(more)])
-        self._noted = np.concatenate([self._noted, np.ones(more)])
+        self._told, self._on_duty = _wider(self._told, more, 0.0), _wider(self._on_duty, more, 0.0)
+        self._volunteers, self._excess = _wider(self._volunteers, more, 1.0), _wider(self._excess, more, 0.0)
+        self._trust, self._noted = _wider(self._trust, more, 1.0), _wider(self._noted, more, 1.0)
+
+
+def _wider(table: Floats, more: int, filled: float) -> Floats:
+    """A table with some more columns."""
+    return np.concatenate([table, np.full((*table.shape[:-1], more), filled)], axis=-1)

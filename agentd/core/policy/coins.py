@@ -25,7 +25,7 @@ class Coins(Protocol):
         ...
 
 
-_FEW = 8
+FEW = 8
 """Groups below this toss in every round: so few may all have drawn bad luck for the best arm, and hold it for long."""
 
 
@@ -36,7 +36,7 @@ def held_since(trial: int, group: int) -> int:
     Here m is the size of the group. Never to toss again would be better still in most runs, and in a few a whole group
     would stay with a wrong arm for good.
     """
-    if group < _FEW:
+    if group < FEW:
         return trial
     tossed, following = 1, group
     while following <= trial:

@@ -54,6 +54,13 @@ def counted_sum(samples: int, total: int) -> int:
     return min(max(total, -beyond), samples + beyond)
 
 
+def counted_sums(samples: Columns, totals: Columns) -> Columns:
+    """The same of many records, as long as their samples are below 2^45 steps."""
+    beyond = np.floor(np.sqrt((samples * _DEVIATION).astype(np.float64))).astype(np.int64)
+    counted: Columns = np.minimum(np.maximum(totals, -beyond), samples + beyond)
+    return counted
+
+
 class RecordPool:
     """The largest record per origin and arm, and their sums per arm."""
 

@@ -112,8 +112,7 @@ class Sealed:
         """The arm's batch is closed if the group, everybody closing it like this, would double its knowledge."""
         before = 0 if self._closing[arm] else self._open[arm].pulls
         group, pulls = self._expected(trial), before + self._ahead[arm] + 1
-        known = self._weighed_against(arm)
-        if group * self._weighting.samples(pulls) < max(least_samples(len(self._open), group), known):
+        if group * self._weighting.samples(pulls) < self._to_reach(arm, group):
             return None
         return Release(arm, trial, pulls, self._weighting.scale)
 
@@ -249,9 +248,9 @@ class Sealed:
         if self._fading is not None:
             self._fading.tell(OWN, arm, own.pulls, own.samples, own.total)
 
-    def _weighed_against(self, arm: int) -> int:
-        """What is known of the arm, which a batch is to double."""
-        return self._known_samples()[arm]
+    def _to_reach(self, arm: int, group: int) -> int:
+        """What a batch of the arm by everybody is to be worth: what is known of it, which is doubled so."""
+        return max(least_samples(len(self._open), group), self._known_samples()[arm])
 
     def _known_samples(self) -> list[int]:
         """What all have released, per arm, as far as it counts today."""

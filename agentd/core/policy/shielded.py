@@ -6,9 +6,10 @@ records of others, because some of them may lie (`shielding` has the rule, `beli
 - Duty. Each agent has a public duty arm, SHA-256(beacon ‖ id) mod K. Its first batch is on that arm, it plays nothing
   else until that batch is released, and what others hear of it on other arms counts only after that. The beacon is part
   of the run's terms and drawn after the ids are fixed: liars choose where they volunteer, not where they are on duty.
-  How much is known of the arm does not make the first batch longer, so that nobody who comes late, and nobody who is
-  told large numbers, is kept at its duty.
-- An arm whose records have changed is settled anew, at most every 1 + ⌊t/32⌋ rounds; the arm with the largest draw
+  This batch is larger than `sealed`'s first ones unless many take part: it is what liars are held against. How much is
+  known of the arm does not make it longer, so that nobody who comes late, and nobody who is told large numbers, is kept
+  at it.
+- An arm whose records have changed is settled anew, at most every 1 + ⌊t/16⌋ rounds; the arm with the largest draw
   around the settled mean is chosen, and again until something is settled. An arm's coin is held until the arm is
   settled anew, or coins are tossed as with `sealed`. Volunteers' exploring counts little, so whoever has an arm as its
   duty explores it, and where these are enough others follow the means (`zeal`).
@@ -35,8 +36,8 @@ from agentd.core.policy.base import Intent, Released
 from agentd.core.policy.beliefs import Beliefs, Doubt
 from agentd.core.policy.coins import Coins, held_since
 from agentd.core.policy.knobs import PolicySettings
-from agentd.core.policy.sealed import VARIANCE, Sealed, upper_widths
-from agentd.core.policy.shielding import duty_of
+from agentd.core.policy.sealed import VARIANCE, Sealed, least_samples, upper_widths
+from agentd.core.policy.shielding import duty_of, worth_of_duty
 from agentd.core.privacy.ledger import Release
 from agentd.core.terms import BEACON_BYTES, Terms
 
@@ -111,8 +112,11 @@ class Shielded(Sealed):
     def _date_own(self, arm: int) -> None:
         self._beliefs.changed_own(arm)
 
-    def _weighed_against(self, arm: int) -> int:
-        return 0 if self._on_duty else int(self._own[arm].samples) + self._beliefs.weights[arm]
+    def _to_reach(self, arm: int, group: int) -> int:
+        least = least_samples(len(self._own), group)
+        if self._on_duty:
+            return int(worth_of_duty(least, group))
+        return max(least, int(self._own[arm].samples) + self._beliefs.weights[arm])
 
     def _decide(self, trial: int) -> int:
         if self._on_duty:

@@ -12,9 +12,9 @@ measured, and robustness is paid for only as far as records disagree. Of one arm
 4. As far as the records disagree more than chance explains, what they can have moved the centre by is taken off what
    they count: A = 1/(1/Σw + 4(κb)²).
 
-One row is one agent, one column one origin, those on duty first. The core asks for one row and the vectorised engine
-for many, by the same operations in the same order, so that both get the same numbers; what decides is rounded to the
-grid. Numbers are samples and means in doubles. See docs/algorithms.md for what it stands.
+One row is one arm of one agent, one column one origin. The core asks for the rows of one agent and the vectorised
+engine for those of many, by the same operations in the same order, so that both get the same numbers; what decides is
+rounded to the grid. Numbers are samples and means in doubles. See docs/algorithms.md for what it stands.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from agentd.core.grid import UNIT
 from agentd.core.message import Columns
 
 Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
-CLIP = 0.8
+CLIP = 0.6
 """hk: deviations beyond which disagreement moves the centre no further."""
 VOLUNTEERS = 0.1
 """k1: of what those on duty count together, the part that f volunteers may count."""
@@ -48,18 +49,22 @@ CAUTION = 3.0
 """κ: how many times the possible bias is taken off."""
 ENOUGH = 2.5
 """Of those who have an arm as their duty, so many are enough to explore it; where there are more, others do so less."""
+_FEW, _MANY = 50, 200
+"""Where so few origins take part, a duty's batch is worth four times what first batches are with `sealed`: all trust
+rests on what is known when liars begin. From so many on their number does as well."""
 MOVED = 0.2
 """Trust that has moved by more than this is a reason to look at all arms of its origin again."""
 _LEAST = 0.001
-_PASSES = 10
-_SETTLED = 1e-8
-"""Of a mean, far below the grid."""
-_FAR = 1e9
+_NONE = 1e-300
+_PASSES = 3
+"""Each takes the centre two thirds of its way, or more."""
+_ROUNDING = 1e-8
+"""Of all weight; no more than this is nothing."""
 _LARGEST_POWER = 600.0
 
 
 class Own(NamedTuple):
-    """What the agents themselves have released of the arm, and how many they may have to do with."""
+    """What the agents themselves have released of the arms, and how many they may have to do with; a number a row."""
 
     samples: Floats
     mean: Floats
@@ -70,7 +75,7 @@ class Own(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What the agents hold of an arm, a row each; those who have it as their duty come first."""
+    """What the agents hold of arms, a row each; a column per origin."""
 
     samples: Floats
     """0 where nothing was told."""
@@ -78,12 +83,14 @@ class Told(NamedTuple):
     inverse: Floats
     """1/samples, 0 where nothing was told."""
     trust: Floats
-    duties: int
-    """How many have it as their duty."""
+    duty: Floats
+    """1 where the origin has the arm as its duty, else 0."""
+    volunteers: Floats
+    """The opposite."""
 
 
 class Settled(NamedTuple):
-    """What some agents make of the records of an arm."""
+    """What some agents make of the records of arms."""
 
     mean: Columns
     """Own data and others' together, in grid steps."""
@@ -107,9 +114,10 @@ def duty_by(algorithm: str, beacon: bytes, agent: int, arms: int) -> int | None:
     return duty_of(beacon, agent, arms) if algorithm == "shielded" else None
 
 
-def columns_of(duties: Columns, arm: int) -> Columns:
-    """The order in which origins stand in the table of an arm: those on duty first, each part as it is."""
-    return np.argsort(duties != arm, kind="stable")
+def worth_of_duty(least: Columns | int, group: Columns | int) -> Columns:
+    """What a duty's batch by everybody is to be worth, where that of other first batches is `least`."""
+    worth: Columns = np.maximum(least, least * _MANY // np.maximum(group, _FEW))
+    return worth
 
 
 def zeal(duties: int) -> float:
@@ -119,7 +127,7 @@ def zeal(duties: int) -> float:
 
 def settled_every(trial: int) -> int:
     """So many rounds apart an arm is looked at, at most: what is known changes ever more slowly."""
-    return 1 + trial // 32
+    return 1 + trial // 16
 
 
 def liars_among(group: Columns, share: float) -> Floats:
@@ -156,29 +164,27 @@ def told_of(samples: Floats, sums: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def settle(told: Told, own: Own, distrust: Floats) -> Settled:
-    """What comes of the records of an arm; `distrust` is Σ(1 − U) over all origins."""
-    return _Arm(told, own).settled(distrust)
+    """What comes of the records of some arms; `distrust` is Σ(1 − U) over all origins."""
+    return _Settling(told, own).settled(distrust)
 
 
-class _Arm:
-    """One arm while it is settled; one row per agent, one column per origin."""
+class _Settling:
+    """Some arms of some agents while they are settled, a row each; one column per origin."""
 
     def __init__(self, told: Told, own: Own) -> None:
         self._told, self._own = told, own
-        duties = told.duties
-        cap = _cap_of_duty(told.samples[:, :duties], own)
-        weights = np.minimum(told.samples, cap[:, np.newaxis])
-        weights *= told.trust
-        on_duty = weights[:, :duties].sum(axis=1)
-        volunteers = told.samples[:, duties:], told.trust[:, duties:]
-        self._cap = _cap_of_volunteers(*volunteers, on_duty, own)
-        np.minimum(volunteers[0], self._cap[:, np.newaxis], out=weights[:, duties:])
-        weights[:, duties:] *= volunteers[1]
-        self._weights, self._weight = weights, weights.sum(axis=1)
+        self._held = told.samples > 0.0
+        self._few = np.count_nonzero(self._held, axis=1) < CROWD * own.liars
+        cap = _cap_of_duty(told.samples * told.duty, own)
+        self._of_duty = self._weighed(cap, told.duty)
+        self._cap = _cap_of_volunteers(told, self._of_duty.sum(axis=1), own, self._few)
+        self._weights = self._weighed(self._cap, told.volunteers)
+        self._weights += self._of_duty
+        self._weight = self._weights.sum(axis=1)
         everything = own.samples + self._weight
         self._everything = np.where(everything > 0.0, everything, 1.0)
-        self._capped = np.maximum(told.inverse, (1.0 / cap)[:, np.newaxis])  # 1/min(A, cD)
-        bounds = self._capped + (1.0 / self._everything)[:, np.newaxis]
+        self._capped = np.maximum(told.inverse, _upright(1.0 / cap))  # 1/min(A, cD)
+        bounds = self._capped + _upright(1.0 / self._everything)
         np.sqrt(bounds, out=bounds)
         bounds *= 0.5 * CLIP
         self._bounds = bounds
@@ -187,88 +193,93 @@ class _Arm:
     def settled(self, distrust: Floats) -> Settled:
         own, weight = self._own, self._weight
         centre = self._centre()
-        away = self._told.means - centre[:, np.newaxis]
-        pull = np.minimum(np.maximum(away, -self._bounds), self._bounds)
-        pull *= self._weights
+        away = self._told.means - _upright(centre)
+        far = np.abs(away)
         some = np.where(weight > 0.0, weight, 1.0)
-        of_others = centre + pull.sum(axis=1) / some
-        dissent = self._dissent(away)
-        bias = self._bias(dissent, distrust, some)
+        of_others = centre + (self._pulling(far) * away).sum(axis=1) / some
+        dissent = self._dissent(away, far)
+        disagreement = (self._weights * dissent).sum(axis=1) / some
+        bias = self._bias(disagreement, distrust)
         counted = np.where(weight > 0.0, 1.0 / (1.0 / some + 4.0 * np.square(CAUTION * bias)), 0.0)
         total = own.samples + counted
         mean = (own.samples * own.mean + counted * of_others) / np.where(total > 0.0, total, 1.0)
         return Settled(_on_grid(mean), _on_grid(total), _on_grid(weight), centre, dissent)
 
-    def _centre(self) -> Floats:
-        """P with Ao(po − P) + Σ w·clip(p − P, ±hk·s) = 0, from the weighted mean on.
+    def _weighed(self, cap: Floats, part: Floats) -> Floats:
+        """U·min(A, c) of a part of the reporters."""
+        weights: Floats = np.minimum(self._told.samples, _upright(cap))
+        weights *= self._told.trust
+        weights *= part
+        return weights
 
-        The left side falls with P and consists of straight pieces, so Newton's step is exact once the piece is found. A
-        step that leaves what is known to enclose P is replaced by halving that. Rows that are done are left alone.
+    def _centre(self) -> Floats:
+        """P with Ao(po − P) + Σ w·clip(p − P, ±hk·s) = 0, nearly: the weighted mean, weighed anew a few times.
+
+        Weighing by what clipping leaves of a record's pull leads towards P and never beyond, however far apart liars
+        and others are. The way is as long for all, so that a row comes to the same whatever it is settled with.
         """
-        own, means, weights, bounds = self._own, self._told.means, self._weights, self._bounds
-        mine, my_mean = own.samples, own.mean
-        centre: Floats = (mine * my_mean + (weights * means).sum(axis=1)) / self._everything
-        low, high = np.full_like(centre, -_FAR), np.full_like(centre, _FAR)
-        rows = np.arange(len(centre))
+        own, means = self._own, self._told.means
+        centre: Floats = (own.samples * own.mean + (self._weights * means).sum(axis=1)) / self._everything
         for _ in range(_PASSES):
-            here = centre[rows]
-            away = means - here[:, np.newaxis]
-            pull = np.minimum(np.maximum(away, -bounds), bounds)
-            inside = pull == away
-            pull *= weights
-            force = mine * (my_mean - here) + pull.sum(axis=1)
-            slope = mine + (weights * inside).sum(axis=1)
-            low, high = np.where(force > 0.0, here, low), np.where(force < 0.0, here, high)
-            there = here + np.where(slope > 0.0, force / np.where(slope > 0.0, slope, 1.0), np.sign(force))
-            there = np.where((there >= low) & (there <= high), there, 0.5 * (low + high))
-            there = np.where(force == 0.0, here, there)
-            centre[rows] = there
-            going_on = np.abs(there - here) > _SETTLED
-            if not going_on.any():
-                break
-            if not going_on.all():
-                rows, mine, my_mean = rows[going_on], mine[going_on], my_mean[going_on]
-                low, high = low[going_on], high[going_on]
-                means, weights, bounds = means[going_on], weights[going_on], bounds[going_on]
+            away = means - _upright(centre)
+            pulling = self._pulling(np.abs(away))
+            left = own.samples + pulling.sum(axis=1)
+            pulling *= away
+            pull = own.samples * (own.mean - centre) + pulling.sum(axis=1)
+            centre += pull / np.where(left > 0.0, left, 1.0)
         return centre
 
-    def _dissent(self, away: Floats) -> Floats:
+    def _pulling(self, far: Floats) -> Floats:
+        """w·min(1, hk·s/|p − P|): a record's weight, less what is clipped of its pull."""
+        pulling: Floats = self._bounds / np.maximum(far, self._bounds)
+        pulling *= self._weights
+        return pulling
+
+    def _dissent(self, away: Floats, far: Floats) -> Floats:
         """z² of each record against the centre without it, and against own data."""
-        told, own = self._told, self._own
-        rest = self._everything[:, np.newaxis] - self._weights
-        alone = rest <= _SETTLED * self._everything[:, np.newaxis]
-        rest[alone] = 1.0
-        rest = 1.0 / rest
+        told, own, everything = self._told, self._own, _upright(self._everything)
+        rest = everything - self._weights
+        np.maximum(rest, _ROUNDING * everything, out=rest)
+        np.divide(1.0, rest, out=rest)
         # Without a record that was not clipped, the centre lies further away from it.
-        further = np.where(np.abs(away) > self._bounds, 1.0, self._everything[:, np.newaxis] * rest)
-        reporters = np.count_nonzero(told.samples, axis=1)
-        few = (reporters < CROWD * own.liars)[:, np.newaxis]
-        rest += np.where(few & (away > 0.0), self._capped, told.inverse)
-        dissent = np.square(2.0 * away * further) / rest
-        dissent[alone] = 0.0
-        mine = np.flatnonzero(own.samples > 0.0)
-        if len(mine):
-            apart = np.square(2.0 * (told.means[mine] - own.mean[mine, np.newaxis]))
-            apart /= told.inverse[mine] + (1.0 / own.samples[mine])[:, np.newaxis]
-            apart += BY_CHANCE - OWN_DOUBT
-            dissent[mine] = np.maximum(dissent[mine], apart)
-        dissent *= told.samples > 0.0
+        dissent: Floats = np.where(far > self._bounds, 1.0, everything * rest)
+        dissent *= away
+        dissent *= dissent
+        rest += np.where((away > 0.0) & self._few[:, np.newaxis], self._capped, told.inverse)
+        dissent /= rest
+        apart = told.means - _upright(own.mean)
+        apart *= apart
+        # Who has no own data is as unsure as can be.
+        apart /= told.inverse + _upright(1.0 / np.maximum(own.samples, _NONE))
+        apart += (BY_CHANCE - OWN_DOUBT) / 4.0
+        np.maximum(dissent, apart, out=dissent)
+        dissent *= self._held
+        dissent *= 4.0
         return dissent
 
-    def _bias(self, dissent: Floats, distrust: Floats, some: Floats) -> Floats:
+    def _bias(self, disagreement: Floats, distrust: Floats) -> Floats:
         """b: by how much f liars can have moved the centre, as far as records disagree more than chance explains."""
-        own, duties = self._own, self._told.duties
-        disagreement = (self._weights * dissent).sum(axis=1) / some
-        evidence = np.minimum(1.0, np.sqrt(np.maximum(0.0, disagreement - 1.0)))
-        others = np.maximum(own.group - 1.0 - distrust, np.maximum(own.liars, 1.0))
-        of_duty = own.liars / others * (self._weights[:, :duties] * self._bounds[:, :duties]).sum(axis=1)
-        heard = self._told.samples[:, duties:] > 0.0
-        volunteers = np.count_nonzero(heard, axis=1)
-        bound = (self._bounds[:, duties:] * heard).sum(axis=1) / np.maximum(volunteers, 1)
-        liars = np.minimum(own.liars, volunteers)
-        of_volunteers = liars * np.where(liars > 0.0, self._cap, 0.0) * bound
-        bias: Floats = (of_duty + of_volunteers) / self._everything * evidence
+        bias = np.zeros_like(disagreement)
+        rows = np.flatnonzero(disagreement > 1.0)
+        if not len(rows):
+            return bias
+        own, bounds = self._own, self._bounds[rows]
+        evidence = np.minimum(1.0, np.sqrt(disagreement[rows] - 1.0))
+        most = own.liars[rows]
+        others = np.maximum(own.group[rows] - 1.0 - distrust[rows], np.maximum(most, 1.0))
+        of_duty = most / others * (self._of_duty[rows] * bounds).sum(axis=1)
+        heard = self._held[rows] * self._told.volunteers[rows]
+        volunteers = heard.sum(axis=1)
+        bound = (bounds * heard).sum(axis=1) / np.maximum(volunteers, 1.0)
+        liars = np.minimum(most, volunteers)
+        of_volunteers = liars * np.where(liars > 0.0, self._cap[rows], 0.0) * bound
+        bias[rows] = (of_duty + of_volunteers) / self._everything[rows] * evidence
         return bias
+
+
+def _upright(numbers: Floats) -> Floats:
+    """A number a row, for all columns."""
+    return numbers[:, np.newaxis]
 
 
 def _on_grid(values: Floats) -> Columns:
@@ -278,23 +289,25 @@ def _on_grid(values: Floats) -> Columns:
 
 def _cap_of_duty(samples: Floats, own: Own) -> Floats:
     """cD: what the middle one of those on duty has, and at least what the agent has itself."""
-    cap = np.maximum(own.samples, _LEAST)
-    if not samples.shape[1]:
-        return cap
     ordered = np.sort(samples, axis=1)  # who has told nothing comes first
+    columns = samples.shape[1]
     number = np.count_nonzero(ordered, axis=1)
-    middle = np.minimum(samples.shape[1] - number + (number - 1) // 2, samples.shape[1] - 1)
-    lower_median = np.take_along_axis(ordered, middle[:, np.newaxis], axis=1)[:, 0]
-    return np.maximum(cap, np.where(number > 0, lower_median, 0.0))
+    middle = np.minimum(columns - number + (number - 1) // 2, columns - 1)
+    lower_median = ordered[np.arange(len(ordered)), middle]  # 0 if there is none
+    cap: Floats = np.maximum(np.maximum(own.samples, _LEAST), lower_median)
+    return cap
 
 
-def _cap_of_volunteers(samples: Floats, trust: Floats, weight_of_duty: Floats, own: Own) -> Floats:
+def _cap_of_volunteers(told: Told, weight_of_duty: Floats, own: Own, few: Mask) -> Floats:
     """cV: so little that f volunteers cannot do much, unless there are many more of them; none where f is 0."""
     f = np.where(own.liars > 0.0, own.liars, 1.0)
     cap = np.maximum(own.samples, VOLUNTEERS * (weight_of_duty + own.samples) / f)
-    crowded = np.flatnonzero((np.count_nonzero(samples, axis=1) >= CROWD * f) & (own.liars > 0.0))
-    for row in crowded.tolist():
-        cap[row] = max(cap[row], _bounding_each_other(samples[row], trust[row], CROWD * float(f[row])))
+    many = np.flatnonzero(~few & (own.liars > 0.0) & (told.volunteers.sum(axis=1) >= CROWD * f))
+    crowds = told.samples[many] * told.volunteers[many]
+    crowded = np.count_nonzero(crowds, axis=1) >= CROWD * f[many]
+    for row, crowd in zip(many[crowded].tolist(), crowds[crowded], strict=True):
+        who = np.flatnonzero(crowd)
+        cap[row] = max(cap[row], _bounding_each_other(crowd[who], told.trust[row, who], CROWD * float(f[row])))
     return np.where(own.liars > 0.0, cap, np.inf)
 
 
@@ -304,7 +317,7 @@ def _bounding_each_other(samples: Floats, trust: Floats, times: float) -> float:
     held, trusted = samples[order], trust[order]
     below = np.cumsum(trusted * held)
     above = np.maximum(trusted.sum() - np.cumsum(trusted), 0.0)
-    enough = np.flatnonzero((held > 0.0) & (below + above * held >= times * held))
+    enough = np.flatnonzero(below + above * held >= times * held)
     if not len(enough):
         return 0.0
     last = int(enough[-1])

@@ -38,9 +38,9 @@ has not happened yet. From a neighbour that has one held nothing more is read. A
 this one. What claims a round that the run cannot be in, and what is more than an honest neighbour sends, is dropped
 (`intake`), counted, and held against its sender (`accusations`).
 
-**Where to go next** (`whereabouts`). The number of the round is apart from that of the trial. Whoever may be behind
-looks at all that lies ready, and goes to where most of those that it hears are; what they said of the rounds in between
-counts as said late.
+**Where to go next** (`course`, `whereabouts`). The number of the round is apart from that of the trial. Whoever may be
+behind looks at all that lies ready, and goes to where most of those that it hears are; what they said of the rounds in
+between counts as said late. Who claims to be ahead again and again is not followed each time (`leads`).
 """
 
 from agentd.core.rounds.machine import Rounds

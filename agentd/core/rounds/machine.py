@@ -5,51 +5,38 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Generic
 
 from agentd.core.rounds.accusations import Accusation, Accusations
 from agentd.core.rounds.contacts import Contacts
+from agentd.core.rounds.course import Course
 from agentd.core.rounds.intake import Intake
 from agentd.core.rounds.neighbour import SLACK, Frame, Neighbour, Standing
 from agentd.core.rounds.orders import Do, Order
 from agentd.core.rounds.patience import Patience
-from agentd.core.rounds.whereabouts import Whereabouts, lower_median
 from agentd.core.trust.blame import Blame, Why
 from agentd.core.trust.quota import Quota
 
-WORD_S = 0.1
-"""How old the environment's word may be."""
 ASK_EVERY_S = 0.5
 """How often who misses somebody asks where the run is."""
-ALIGN_TURNS, ALIGN_S = 32, 0.5
-"""How often, in rounds and in time, who is ahead of somebody that it goes on without looks whether it waits better."""
-CATCH_UP_TURNS = 16
-"""For how many rounds one who was behind looks whether it still is."""
 
 _LIVE, _DOWN = Standing.LIVE, Standing.DOWN
 """Looked up once: a member of an enumeration costs as much as a comparison, and rounds compare all the time."""
 
 
-class Rounds(Generic[Frame]):
+class Rounds(Course[Frame]):
     """The rounds of one agent; `dropped` counts what was lost or refused, by reason."""
 
     def __init__(self, neighbours: Iterable[int], *, now_s: float, dropped: Counter[str] | None = None) -> None:
-        self.everybody: list[Neighbour[Frame]] = [Neighbour(number, now_s) for number in neighbours]
-        """In one order for all rounds: see core.repetition."""
-        self.round = 0
-        self.where = Whereabouts()
+        self._patience: Patience[Frame] = Patience()
+        self._lateness = self._patience.lateness
+        super().__init__([Neighbour(number, now_s) for number in neighbours], self._lateness)
         self.dropped: Counter[str] = Counter() if dropped is None else dropped
         self._by_id = {neighbour.id: neighbour for neighbour in self.everybody}
         self._accusations = Accusations()
-        self._patience: Patience[Frame] = Patience()
-        self._lateness = self._patience.lateness
         self._intake: Intake[Frame] = Intake(self.where, self._accusations, self.dropped)
         self._contacts: Contacts[Frame] = Contacts(self._by_id, now_s, self.dropped)
         self._deadline_s = self._last_deadline_s = self._tell_at_s = math.inf
         self._told_s = self._asked_s = self._done_s = now_s
-        self._turn = self._catch_up_until = 0
-        """How many rounds of our own there were, whatever their numbers, and until which one we look for more."""
-        self._aligned_turn, self._aligns = 0, False
         self._frames: list[Frame] = []
         self._arrived: set[Neighbour[Frame]] = set()
         """Whose part of this round is complete."""
@@ -67,52 +54,6 @@ class Rounds(Generic[Frame]):
         """Go by the terms of the run: how much a neighbour may send, and how far rounds can be."""
         self.where.horizon = horizon
         self._intake.agree(quota, list(self._by_id))
-
-    @property
-    def latest(self) -> int:
-        """How far the run can be: our own round, or a later one that most of those we hear have reached.
-
-        The lower median, so that a neighbour that says it is far ahead moves nothing as long as another one is left.
-        """
-        rounds = [n.round for n in self.everybody]
-        if max(rounds, default=0) <= self.round:
-            return self.round
-        return max(self.round, lower_median(rounds))
-
-    @property
-    def next_round(self) -> int:
-        """Where to go next: to the next round, or to where the others are."""
-        turn = self._turn
-        heard = [n.round for n in self.everybody if n.standing <= _LIVE or (n.standing is _DOWN and n.is_heard(turn))]
-        if max(heard, default=0) > self.round + 1:
-            self.where.leeway = self._word_is_old
-        return self.where.next_round(self.round, [round_ for round_ in heard if round_])
-
-    @property
-    def _word_is_old(self) -> int:
-        """By how many rounds, about."""
-        natural_s = self._lateness.natural_s
-        return min(round(WORD_S / natural_s), SLACK) if natural_s else 0
-
-    @property
-    def may_be_behind(self) -> bool:
-        """Whether the others may be further than we know, so that one had better look at all that they said."""
-        if self._turn < self._catch_up_until or self.where.run_round > self.round + 1:
-            return True
-        return max([n.round for n in self.everybody if n.standing <= _DOWN], default=0) > self.round + 1
-
-    def were_away(self) -> None:
-        """We did nothing for a while: look for some rounds at all that was said meanwhile."""
-        self._catch_up_until = self._turn + CATCH_UP_TURNS
-
-    @property
-    def runs_away(self) -> bool:
-        """Whether to wait for the environment's word: somebody is missing, and we are far ahead of the run."""
-        if not self.where.run_round or not any(n.standing is _DOWN for n in self.everybody):
-            return False
-        if self._aligns or not any(n.standing <= _LIVE for n in self.everybody):
-            return self.where.runs_away(self.round, 1)  # nobody else keeps us in step
-        return self.where.runs_away(self.round, max(SLACK, 2 * self._word_is_old))
 
     @property
     def blames(self) -> tuple[Blame, ...]:
@@ -265,6 +206,15 @@ class Rounds(Generic[Frame]):
             if now_s >= neighbour.shunned_until_s:
                 self.orders += self._contacts.shun(neighbour, now_s)
 
+    def cut(self, number: int, now_s: float) -> None:
+        """Disconnect from a neighbour that has handed over what no honest one can; each time for longer."""
+        neighbour = self._by_id.get(number)
+        if neighbour is None or now_s < neighbour.shunned_until_s:
+            return
+        self._accusations.add(number, Why.FORGED, self._turn, round=self.round)
+        self._tell_people(neighbour)
+        self.orders += self._contacts.shun(neighbour, now_s)
+
     def all_go_on(self, now_s: float) -> None:
         """Every neighbour said just what was expected of it, in this round; nobody is waited for any more."""
         round_ = self.round
@@ -359,18 +309,6 @@ class Rounds(Generic[Frame]):
         if self.round > self.where.run_round + SLACK // 2 or now_s > self._asked_s + ASK_EVERY_S:
             self._asked_s = now_s
             self.where.ask = True  # parts of a network that do not hear each other stay together by this word alone
-
-    def _align(self, down: Sequence[Neighbour[Frame]]) -> None:
-        """Wait, now and then, for the run where somebody follows us a few rounds behind.
-
-        It may be a few of us who went on without the others, at their own pace: none of them would ever be timely.
-        """
-        natural_s, turn, own = self._lateness.natural_s, self._turn, self.round
-        if not natural_s or turn - self._aligned_turn < max(ALIGN_TURNS, ALIGN_S / natural_s):
-            return
-        self._aligns = any(n.is_heard(turn) and 1 < own - n.said <= SLACK for n in down)
-        if self._aligns:
-            self._aligned_turn = turn
 
     @property
     def next_s(self) -> float:

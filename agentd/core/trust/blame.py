@@ -22,6 +22,8 @@ class Why(IntEnum):
     """It sent what cannot be read, or is of another version, run, sender or topic."""
     AHEAD = 4
     """It claimed a round that the run cannot be in."""
+    FORGED = 5
+    """It handed over what no honest neighbour can: unsigned where signatures are required, or a forgery."""
 
     @property
     def label(self) -> str:

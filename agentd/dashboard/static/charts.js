@@ -181,7 +181,8 @@ function axes(chart, scale, width) {
   const parts = scale.ticks.filter((tick) => Number.isFinite(scale.y(tick))).map((tick) => drawn("g", {},
     drawn("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: scale.y(tick), y2: scale.y(tick) }),
     drawn("text", { x: MARGIN.left - 8, y: scale.y(tick) + 4, "text-anchor": "end" }, shown(tick))));
-  const across = niceTicks(Math.ceil(scale.x0), Math.floor(scale.x1), width < 400 ? 4 : 6).filter((tick) => tick >= scale.x0 && tick <= scale.x1);
+  const across = niceTicks(Math.ceil(scale.x0), Math.floor(scale.x1), width < 400 ? 4 : 6, true) // there is no agent and no round 2.5
+    .filter((tick) => tick >= scale.x0 && tick <= scale.x1);
   for (const tick of across) parts.push(drawn("text", { x: scale.x(tick), y: bottom + 17, "text-anchor": "middle" }, shown(tick)));
   parts.push(drawn("line", { class: "axis", x1: MARGIN.left, x2: width - MARGIN.right, y1: bottom, y2: bottom }));
   parts.push(drawn("text", { x: width - MARGIN.right, y: HEIGHT - 5, "text-anchor": "end" }, chart.x_label));
@@ -237,10 +238,10 @@ function nearest(one, at) {
   return one.y[low] === null ? null : [one.x[low], one.y[low]];
 }
 
-function niceTicks(low, high, wanted) {
+function niceTicks(low, high, wanted, whole = false) {
   if (!(high > low)) return [low];
   const rough = (high - low) / wanted, size = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 2.5, 5, 10].map((each) => each * size).find((each) => each >= rough);
+  const step = [1, 2, 2.5, 5, 10].map((each) => each * size).find((each) => each >= rough && (!whole || Number.isInteger(each)));
   const ticks = [];
   for (let tick = Math.ceil(low / step) * step; tick <= high + step * 0.999; tick += step) ticks.push(Number(tick.toPrecision(10)));
   return ticks;

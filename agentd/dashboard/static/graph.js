@@ -79,8 +79,8 @@ export class GraphView {
     const until = performance.now() + GLOW_MS;
     for (const agent of agents) {
       for (const edge of this.edgesOf[agent] ?? []) {
-        if (this.glowing.size >= MOST_LIT) return this.ask();
-        if (!this.cut.has(edge)) this.glowing.set(edge, until);
+        if (this.cut.has(edge) || (this.glowing.size >= MOST_LIT && !this.glowing.has(edge))) continue;
+        this.glowing.set(edge, until);
       }
     }
     this.ask();
@@ -202,6 +202,7 @@ export class GraphView {
     this.drawPulses(paint, now);
     this.drawChosen(paint);
     this.canvas.dataset.frames = ++this.frames;
+    this.canvas.dataset.lit = this.glowing.size;
     if (this.glowing.size || this.pulsing.size) this.ask();
   }
 
@@ -215,7 +216,8 @@ export class GraphView {
     }
     paint.strokeStyle = palette().lit;
     paint.lineWidth = Math.min(2.4, Math.max(0.8, this.radius / 5));
-    for (const [edges, alpha] of [[weak, 0.3], [strong, 0.75]]) {
+    const most = Math.min(0.75, Math.max(0.14, 350 / this.glowing.size)); // many lit edges must not hide the agents
+    for (const [edges, alpha] of [[weak, 0.4 * most], [strong, most]]) {
       if (!edges.length) continue;
       paint.globalAlpha = alpha;
       paint.beginPath();

@@ -120,13 +120,14 @@ const player = new Player((moment, playing) => {
   page.state.arm = moment.arm;
   page.state.marks = moment.marks;
   graph.show(moment.arm, moment.marks, moment.cut);
-  if (playing) graph.pulse(moment.turned);
+  if (playing) { graph.pulse(moment.turned); graph.light(moment.sent); }
   const now = performance.now();
   if (playing && now < player.told + FIGURES_EVERY_MS) return; // the graph is fluent, figures need not be
   player.told = now;
   for (const card of page.cards.values()) card.moveTo(moment.round);
-  const { round, regret } = moment;
-  showTiles({ ...page.state.figures, round, regret });
+  const { round, regret, messages, bytes: sent, dropped, epsilon } = moment; // what no history tells is as at the end
+  const then = Object.entries({ messages, bytes: sent, dropped, epsilon }).filter(([, value]) => value !== undefined);
+  showTiles({ ...page.state.figures, ...Object.fromEntries(then), round, regret });
 });
 
 // Live
@@ -179,7 +180,9 @@ const lastRound = (moments) => moments[moments.length - 1].round ?? about().summ
 
 async function refreshCharts() {
   try {
-    const { charts } = await ask(`/api/runs/${page.run}/charts`);
+    const run = page.run, { charts } = await ask(`/api/runs/${run}/charts`);
+    if (run !== page.run) return; // another one was chosen meanwhile
+    if (!page.cards.size) replace(byId("charts"));
     showCharts(byId("charts"), page.cards, charts);
   } catch (fault) {
     if (!page.cards.size) replace(byId("charts"), element("p", { class: "note" }, fault.message));
@@ -193,7 +196,7 @@ async function openRun(number) {
   page.agent = undefined;
   for (const card of page.cards.values()) card.node.remove();
   page.cards.clear();
-  replace(byId("charts"));
+  replace(byId("charts"), element("p", { class: "note" }, "The charts are being made…"));
   player.clear();
   const { places, edges } = await ask(`/api/runs/${number}/graph`);
   page.state = new RunState(places.length);

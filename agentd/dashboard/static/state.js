@@ -21,12 +21,13 @@ export class RunState {
 
   /** Take news in. */
   fold(news) {
-    this.sent = [];
+    this.sent = news.sent ?? this.toldSent ?? [];
     this.turned = [];
     for (const [name, value] of Object.entries(news)) {
       if (name === "agents") for (const [id, told] of Object.entries(value)) this.foldAgent(Number(id), told);
       else if (name === "cut") this.cut = value;
       else if (name === "faults") this.faults = value;
+      else if (name === "sent") this.toldSent = value; // a story says who sent, and says it again only when others did
       else this.figures[name] = value;
     }
   }
@@ -39,7 +40,7 @@ export class RunState {
     }
     if (told.marks !== undefined) this.marks[id] = told.marks.reduce((mask, name) => mask | (MARK[name] ?? 0), 0);
     if (told.messages !== undefined) {
-      if (told.messages > this.messages[id] && this.about.has(id)) this.sent.push(id);
+      if (told.messages > this.messages[id] && this.about.has(id)) this.sent.push(id); // live: who has sent more since
       this.messages[id] = told.messages;
     }
     this.about.set(id, { ...this.about.get(id), ...told });
@@ -47,6 +48,6 @@ export class RunState {
 
   /** What a moment of a story looks like, to come back to. */
   snapshot() {
-    return { ...this.figures, cut: this.cut, arm: this.arm.slice(), marks: this.marks.slice(), turned: this.turned };
+    return { ...this.figures, cut: this.cut, arm: this.arm.slice(), marks: this.marks.slice(), turned: this.turned, sent: this.sent };
   }
 }

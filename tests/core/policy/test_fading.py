@@ -142,7 +142,7 @@ def test_the_vectorised_engine_says_that_it_has_no_twin() -> None:
     assert not has_twin("sealed", 60)
     assert has_twin("ucb1", 60)
     spec = RunSpec(
-        Network(((1,), (0,)), np.array([[0, 1], [1, 0]], dtype=np.int32)),
+        Network(((1,), (0,))),
         Arms.fixed((0.5, 0.25)),
         "sealed",
         5,

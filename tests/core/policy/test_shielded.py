@@ -11,8 +11,9 @@ from agentd.core.grid import UNIT
 from agentd.core.message import Message, batch_of
 from agentd.core.policy import PolicySettings, make_policy
 from agentd.core.policy.beliefs import Beliefs
+from agentd.core.policy.sealed import least_samples
 from agentd.core.policy.shielded import Shielded
-from agentd.core.policy.shielding import Own, Told, believed, duty_of, liars_among, settle, told_of, zeal
+from agentd.core.policy.shielding import Own, Told, believed, duty_of, liars_among, settle, told_of, worth_of_duty, zeal
 from agentd.core.privacy.sealing import Weighting
 from agentd.core.terms import PolicyTerms, Terms
 
@@ -61,6 +62,17 @@ def test_an_agent_plays_its_duty_until_that_is_released_and_tells_of_nothing_els
         turn.committed()
         released = list(turn.releases)
     assert released[0].release.arm == arm
+
+
+def test_the_batch_of_a_duty_is_worth_some_times_what_first_batches_are() -> None:
+    one, pulls = agent(), 0
+    while not one.policy.ledger.releases():  # type: ignore[union-attr]
+        one.choose()
+        one.advance(0).committed()
+        pulls += 1
+    wanted = 4 * least_samples(ARMS, 1)  # it has heard nobody
+    assert WORTH.samples(pulls - 1) < wanted <= WORTH.samples(pulls)
+    assert [int(worth_of_duty(40, group)) for group in (1, 50, 51, 100, 200, 1000)] == [160, 160, 156, 80, 40, 40]
 
 
 def test_how_much_others_claim_to_know_does_not_keep_anybody_at_its_duty() -> None:
@@ -141,7 +153,8 @@ def random_told(draw: np.random.Generator, rows: int, columns: int) -> tuple[Tol
     trust = believed(draw.exponential(1.0, (rows, columns)) * (draw.random((rows, columns)) < 0.2))
     group = np.full(rows, columns)
     own = np.where(draw.random(rows) < 0.5, draw.random(rows) * 20, 0.0)
-    told = Told(*told_of(samples, sums), trust, int(draw.integers(0, columns + 1)))
+    duty = (draw.random((rows, columns)) < draw.random()) * 1.0
+    told = Told(*told_of(samples, sums), trust, duty, 1.0 - duty)
     return told, Own(own, draw.random(rows), group * 1.0, liars_among(group, float(draw.choice([0.0, 0.1, 0.3]))))
 
 
@@ -153,8 +166,7 @@ def test_one_row_alone_comes_to_the_same_bits_as_among_others(seed: int) -> None
     together = settle(told, own, distrust)
     for row in range(17):
         some = slice(row, row + 1)
-        one = Told(told.samples[some], told.means[some], told.inverse[some], told.trust[some], told.duties)
-        alone = settle(one, Own(*(part[some] for part in own)), distrust[some])
+        alone = settle(Told(*(part[some] for part in told)), Own(*(part[some] for part in own)), distrust[some])
         for found, wanted in zip(alone, together, strict=True):
             assert np.array_equal(found[0], wanted[row])
 

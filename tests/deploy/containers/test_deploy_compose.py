@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import stat
+import subprocess
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,20 @@ from agentd.errors import ConfigurationError, SettingsError
 from agentd.runs.arms import Arms
 from agentd.runs.scenario import Scenario, make_scenario
 from agentd.settings import AgentSettings, Pace, TestbedSettings
-from deploy.containers.compose_document import MOST_AGENTS, ContainerOptions, compose_document, subnet_for
-from deploy.containers.container_runtime import environment_for_containers, plan_for_containers, read_subnet
+from deploy.containers.compose_document import (
+    MOST_AGENTS,
+    SECRETS_DIR,
+    ContainerOptions,
+    compose_document,
+    subnet_for,
+)
+from deploy.containers.container_runtime import (
+    IN_CONTAINERS,
+    environment_for_containers,
+    plan_for_containers,
+    read_subnet,
+)
+from deploy.containers.docker import find_composes
 from deploy.containers.stack_document import only, stack_document
 from deploy.plan.arguments import agent_arguments, environment_arguments
 from deploy.plan.plan import NOT_DRAWN, Keep
@@ -53,6 +67,14 @@ def document(make: Any = compose_document, **changes: Any) -> dict[str, Any]:
     made = scenario(**changes)
     plan = plan_for_containers(made, Pace())
     result: dict[str, Any] = make(plan, environment_for_containers(made, plan), made.settings.seed, options())
+    return result
+
+
+def keyed_document(make: Any = compose_document) -> dict[str, Any]:
+    made = scenario()
+    plan = plan_for_containers(made, Pace()).with_keys("/keys", "ab" * 32, inside=SECRETS_DIR, note=IN_CONTAINERS.note)
+    environment = environment_for_containers(made, plan)
+    result: dict[str, Any] = make(plan, environment, made.settings.seed, options(keys="/keys"))
     return result
 
 
@@ -153,6 +175,66 @@ def test_the_environment_knows_hashes_of_secrets_and_sees_none() -> None:
     assert "--seats" not in " ".join(service["environment"]["command"]), "the agents draw their own"
     assert "--seat=/var/lib/agentd/run/seats/agent-2/seat" in service["agent-2"]["command"]
     assert {"read_only": True} not in [mount for mount in service["agent-2"]["volumes"] if "seats" in mount["source"]]
+
+
+@pytest.mark.parametrize("make", [compose_document, stack_document])
+def test_with_keys_every_service_sees_its_own_and_the_roster_and_nobody_is_insecure(make: Any) -> None:
+    made = keyed_document(make)
+    for name, service in made["services"].items():
+        seen = {each["target"]: made["secrets"][each["source"]]["file"] for each in service["secrets"]}
+        own = f"{name}.key"
+        assert seen == {own: f"/keys/{own}", "roster.json": "/keys/roster.json"}
+        words = service["command"]
+        assert f"--keys={SECRETS_DIR}/{own}" in words
+        assert f"--roster={SECRETS_DIR}/roster.json" in words
+        assert "--insecure" not in words
+        assert not any(word.startswith("--seat") for word in words)
+        if make is stack_document:
+            assert {(each["uid"], each["gid"], each["mode"]) for each in service["secrets"]} == {
+                ("1000", "1000", 0o400)
+            }
+    assert len(made["secrets"]) == 5
+    note = "--roster-note=/var/lib/agentd/run/seats/agent-0/roster"
+    agent = made["services"]["agent-0"]
+    assert note in agent["command"]
+    assert {"/runs/one/seats/agent-0"} <= {each.get("source") for each in agent["volumes"] if not each.get("read_only")}
+    assert all("secrets" not in service for service in document(make)["services"].values())
+
+
+@pytest.mark.parametrize("stack", [[], ["--stack"]])
+def test_the_printed_file_names_keys_that_were_made_for_it_and_holds_none(
+    stack: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["compose", "--agents", "2", "--edge-probability", "1", "--user", "1000:1000", "--keys", "keys", *stack]
+    printed = run(*words).output
+    made = yaml.safe_load(printed)
+    files = {each["file"] for each in made["secrets"].values()}
+    assert files == {f"./keys/{name}" for name in ("agent-0.key", "agent-1.key", "environment.key", "roster.json")}
+    for path in (tmp_path / "keys").glob("*.key"):
+        about = json.loads(path.read_text())
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert about["curve_secret"] not in printed
+        assert about["sign_secret"] not in printed
+    assert "insecure" not in printed
+    assert "never overwritten" in str(run(*words).exception)
+
+
+def test_a_part_of_a_stack_brings_the_secrets_of_its_services_only() -> None:
+    part = only(keyed_document(stack_document), ["agent-1"])
+    assert set(part["secrets"]) == {"agent-1-keys", "roster"}
+
+
+@pytest.mark.skipif(not find_composes(), reason="there is no compose: neither `docker compose` nor docker-compose")
+def test_compose_takes_the_document_with_secrets(tmp_path: Path) -> None:
+    file = tmp_path / "docker-compose.yml"
+    file.write_text(with_common_part(keyed_document(), "services", "x-agentd"), encoding="utf-8")
+    for compose in find_composes():
+        done = subprocess.run(
+            [*compose.command, "--file", str(file), "config"], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert "agent-1-keys" in done.stdout
 
 
 def test_an_agent_that_keeps_its_state_sees_its_own_and_no_others() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -184,12 +185,47 @@ def test_pods_may_do_nothing_that_they_need_not() -> None:
             assert {"livenessProbe", "readinessProbe", "startupProbe"} <= set(container)
 
 
-def test_keys_are_mounted_where_they_exist_and_agents_start_where_they_do_not() -> None:
-    pod = of_kind(made(scenario_of()), "StatefulSet", "-agent")["spec"]["template"]["spec"]
-    (keys,) = [volume["secret"] for volume in pod["volumes"] if volume["name"] == "keys"]
-    assert keys == {"secretName": "agentd-keys", "optional": True, "defaultMode": 0o440}
-    (mount,) = [mount for mount in pod["containers"][0]["volumeMounts"] if mount["name"] == "keys"]
-    assert mount["readOnly"] is True
+@pytest.mark.parametrize("storage", ["none", "64Mi"])
+@pytest.mark.parametrize(("workload", "kind"), [("statefulset", "StatefulSet"), ("job", "Job")])
+def test_every_pod_mounts_its_own_secret_and_no_secret_is_in_the_manifests(
+    workload: str, kind: str, storage: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "secrets.yaml"
+    flags = ["--workload", workload, "--agent-storage", storage, "--secrets", str(file)]
+    text = written([*ARGS, *flags])
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    manifests, kept = list(yaml.safe_load_all(text)), list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
+    for manifest in (*manifests, *kept):
+        validate(manifest)
+    secrets = {each["metadata"]["name"]: each["stringData"] for each in kept}
+    assert set(secrets) == {"agentd-environment-keys", *(f"agentd-agent-{own}-keys" for own in range(5))}
+    held = {name: json.loads(next(iter(data.values()))) for name, data in secrets.items()}
+    assert not [each for each in held.values() if each["curve_secret"] in text or each["sign_secret"] in text]
+    pods = {
+        each["metadata"]["name"]: each["spec"]["template"]["spec"]
+        for each in manifests
+        if each["kind"] in {"StatefulSet", "Job"}
+    }
+    for name, pod in pods.items():
+        (volume,) = [each["projected"] for each in pod["volumes"] if each["name"] == "keys"]
+        assert [source["secret"]["name"] for source in volume["sources"] if "secret" in source] == [f"{name}-keys"]
+        assert volume["defaultMode"] == 0o440
+        (mount,) = [each for each in pod["containers"][0]["volumeMounts"] if each["name"] == "keys"]
+        assert mount["readOnly"] is True
+    assert len(pods) == 6
+    (tmp_path / "0.toml").write_text(of_kind(manifests, "ConfigMap", "agents-config-0")["data"]["agentd-agent-0.toml"])
+    agent = parsed_agent(tmp_path / "0.toml")
+    assert (agent.insecure, agent.seat, agent.keys) == (False, None, "/etc/agentd/keys/agent-0.key")
+    number = "-0" if kind == "StatefulSet" else ""
+    assert all(
+        address == f"tcp://agentd-agent-{peer}{number}.agentd-agents:7000" for peer, address in agent.peers.items()
+    )
+    again = CliRunner().invoke(cli, [*ARGS, *flags])
+    assert "never overwritten" in str(again.exception)
+
+
+def test_without_keys_no_pod_mounts_a_secret() -> None:
+    assert "secret" not in json.dumps(made(scenario_of())).lower()
 
 
 def kept_by(manifests: list[Manifest], tmp_path: Path) -> list[AgentSettings]:

@@ -62,6 +62,8 @@ COMMON = {
     "keys": None,
     "roster": None,
     "operator_fingerprint": None,
+    "roster_note": None,
+    "verify_every": 8,
     "max_outstanding": 1,
     "attack": "worst",
     "incarnation": None,

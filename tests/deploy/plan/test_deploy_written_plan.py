@@ -103,9 +103,14 @@ def test_a_manifest_that_is_none_is_refused(content: bytes) -> None:
         read_manifest(content)
 
 
+KEYED = ("keys", "roster", "roster_note")
+
+
 def test_a_plan_that_is_laid_out_again_names_no_file_outside_of_its_run_directory(plan: Plan, tmp_path: Path) -> None:
     """Somebody may have sent it: a health file is overwritten once a second."""
-    precious = dict.fromkeys(("health_file", "terms", "log_file", "faults_file", "seat"), "/home/me/precious")
+    precious = dict.fromkeys(("health_file", "terms", "log_file", "faults_file", "seat", *KEYED), "/home/me/precious")
+    precious["operator_fingerprint"] = "ab" * 32
     hostile = replace(plan, agents=tuple(replace(agent, **precious) for agent in plan.agents))
     again = laid_out_again(hostile, Loopback(20_000, tmp_path))
     assert "precious" not in json.dumps(again.to_json())
+    assert not any(agent.has_keys for agent in again.agents)

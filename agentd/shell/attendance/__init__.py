@@ -1,0 +1,1 @@
+"""How one agent takes part in a run, whatever carries its bytes and whoever runs its loop."""

@@ -1,0 +1,159 @@
+"""What lies between processes that hold many agents: one line from each to each, for all of their agents.
+
+As between agents: an XPUB that the others subscribe to, and a SUB for each of them, so that it is known which process
+speaks; a process speaks for its own agents only. What agents publish gathers until nobody in the process can go on, and
+leaves as one bundle for each of the others. A process that begins to listen, again or for the first time, is told who
+of ours listens to whom of its agents; what is published before that is lost, as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import zmq
+
+from agentd.errors import PeerError
+from agentd.shell.doors.door import Door
+from agentd.shell.host.exchange import Exchange
+from agentd.shell.json_log import Log
+from agentd.shell.sockets import bundle_publisher, bundle_subscriber
+from agentd.wire.bundle import (
+    MAX_BUNDLE_BYTES,
+    MOST_ENTRIES,
+    Bundle,
+    Ear,
+    Said,
+    decode_bundle,
+    encode_bundle,
+    read_host_event,
+)
+
+BUNDLES_AT_ONCE = 64
+"""Taken from each of the others before agents go on."""
+EVENTS_AT_ONCE = 1024
+
+
+class _Way:
+    """What is to be told to one other host."""
+
+    def __init__(self) -> None:
+        self.ears: list[Ear] = []
+        self.said: list[Said] = []
+        self.bytes = 0
+        self.sequence = 0
+        self.listens = False
+        self.heard = -1
+        """The number of the last bundle that came from there."""
+
+
+class ZmqTrunk:
+    """The sockets of one host to all others."""
+
+    exchange: Exchange
+    """Whoever is told what comes; set by who makes both."""
+
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], own: int, listen: str, others: Mapping[int, str], log: Log
+    ) -> None:
+        self._own = own
+        self._log = log
+        self._door = Door(listen)
+        self._hosts = 1 + max((own, *others))
+        self._ways = {host: _Way() for host in others}
+        self.lost = self.wrong = 0
+        """Bundles that never came, and those that could not be read."""
+        self._publisher = bundle_publisher(context, self._door)
+        self._subscribers: dict[int, zmq.Socket[bytes]] = {}
+        try:
+            for host, address in others.items():
+                self._subscribers[host] = bundle_subscriber(context, own, address)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def sockets(self) -> Iterator[zmq.Socket[bytes]]:
+        """What to wait for."""
+        yield self._publisher
+        yield from self._subscribers.values()
+
+    def join(self, listener: int, speaker: int, joined: bool) -> None:
+        """One of ours begins or ceases to listen to one of theirs."""
+        host = self.exchange.host_of(speaker)
+        if host in self._ways and self._ways[host].listens:  # else it is told of all when it does
+            self._ways[host].ears.append((listener, speaker, joined))
+
+    def say(self, host: int, speaker: int, part: bytes) -> None:
+        """One of ours publishes something that agents of that host listen to."""
+        way = self._ways[host]
+        if not way.listens:
+            return
+        way.said.append((speaker, part))
+        way.bytes += len(part)
+        if way.bytes >= MAX_BUNDLE_BYTES or len(way.said) >= MOST_ENTRIES:
+            self._send(host, way)
+
+    def flush(self) -> None:
+        """Let all that was said leave."""
+        for host, way in self._ways.items():
+            if way.ears or way.said:
+                self._send(host, way)
+
+    def drain(self) -> None:
+        """Take in what has come."""
+        self._see_who_listens()
+        for host, socket in self._subscribers.items():
+            for _ in range(BUNDLES_AT_ONCE):
+                try:
+                    part = socket.recv(zmq.NOBLOCK)
+                except zmq.Again:
+                    break
+                self._take(host, part)
+
+    def close(self) -> None:
+        """Let the last frames leave and close."""
+        for socket in self._subscribers.values():
+            socket.close()
+        self._publisher.close()
+        self._door.close()
+
+    def _send(self, host: int, way: _Way) -> None:
+        ears, way.ears = way.ears[:MOST_ENTRIES], way.ears[MOST_ENTRIES:]
+        said, way.said, way.bytes = way.said, [], 0
+        self._publisher.send(encode_bundle(host, Bundle(way.sequence, ears, said)))
+        way.sequence += 1
+
+    def _see_who_listens(self) -> None:
+        for _ in range(EVENTS_AT_ONCE):
+            try:
+                event = self._publisher.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            told = read_host_event(event, self._hosts)
+            if told is not None and told[0] in self._ways:
+                self._listens(*told)
+
+    def _listens(self, host: int, joined: bool) -> None:
+        way = self._ways[host]
+        if way.listens:  # whoever begins anew has forgotten, or was another
+            self.exchange.host_left(host)
+        way.listens, way.said, way.bytes = joined, [], 0
+        way.ears = [(*each, True) for each in self.exchange.ears_at(host)] if joined else []
+        self._log.info("host heard" if joined else "host gone", host=host)
+
+    def _take(self, host: int, part: bytes) -> None:
+        try:
+            bundle: Bundle = decode_bundle(part, self._own)
+        except PeerError as fault:
+            self.wrong += 1
+            if self.wrong == 1:
+                self._log.warning("a host sends what cannot be read", host=host, reason=fault.reason)
+            return
+        way = self._ways[host]
+        if bundle.sequence > way.heard + 1 and way.heard >= 0:
+            self.lost += bundle.sequence - way.heard - 1
+        way.heard = bundle.sequence
+        for ear in bundle.ears:
+            self.exchange.far_ear(host, *ear)
+        for said in bundle.said:
+            self.exchange.far_part(host, *said)

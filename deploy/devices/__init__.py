@@ -1,0 +1,1 @@
+"""Bundles: one signed archive for each device, with all that it needs and nobody else's secrets."""

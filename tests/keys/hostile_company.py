@@ -1,0 +1,272 @@
+"""Agents with keys on real sockets, and one among them that has a valid key and tries everything.
+
+Each honest one is what the daemon is made of: the agent, its signatures with real keys, its link over CURVE, in a
+ZeroMQ context of its own. The hostile one has its place among them, hears what they say, and publishes what it likes.
+That it would be cut off is noted and not done: so it goes on for as long as the test wants.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+
+import numpy as np
+import zmq
+from keyed_world import Context, World
+from loopback import LONG_S, RUN
+from structlog.typing import FilteringBoundLogger
+
+from agentd.core.agent import Agent
+from agentd.core.bodies import SEALED, TOTALS, Kind
+from agentd.core.grid import UNIT
+from agentd.core.message import Batch, Message, batch_of, by_kind, join
+from agentd.core.policy import PolicySettings, make_policy
+from agentd.core.policy.coins import KeyedCoins
+from agentd.core.privacy.laplace import ExactLaplace
+from agentd.core.signed.signatures import Signatures
+from agentd.core.terms import Clock, PolicyTerms, Terms
+from agentd.keys import signing
+from agentd.keys.signed_lives import SignedLives
+from agentd.shell.doors.door import Door
+from agentd.shell.doors.key_admission import KeyAdmission
+from agentd.shell.link import Link
+from agentd.shell.signing.key_notary import KeyNotary, Signing
+from agentd.shell.transport import ZmqTransport
+from agentd.wire.statements import statements
+
+GAMMA, ARMS, EVERY = 3, 2, 8
+OTHER_RUN = bytes(range(8))
+
+
+class Attentive(KeyNotary):
+    """Notes what was signed, and whether anything else was ever found genuine."""
+
+    truth: set[bytes]
+    believed: Counter[bool]
+
+    def sign(self, batch: Batch) -> Batch:
+        self.truth.update(self.statements(batch))
+        return super().sign(batch)
+
+    def is_genuine(self, origin: int, statement: bytes, signature: bytes) -> bool:
+        genuine = super().is_genuine(origin, statement, signature)
+        if genuine:
+            self.believed[statement in self.truth] += 1
+        return genuine
+
+
+class Member:
+    """One with keys and links, honest or not."""
+
+    def __init__(self, world: World, own: int, places: Mapping[int, str], log: FilteringBoundLogger) -> None:
+        self.own = own
+        self.context: Context = zmq.Context()
+        self.keyring = world.keyring(own, log)
+        self.peers = {peer: place for peer, place in places.items() if peer != own}
+        door = Door(places[own], KeyAdmission(self.context, self.keyring, log, only=self.peers.keys()), self.keyring)
+        self.transport = ZmqTransport(self.context, own=own, door=door, peers=self.peers)
+        self.link = Link(self.transport, own=own, log=log)
+        self.link.names_senders = True
+        self.link.introduce(run=RUN, arms=ARMS, incarnation=0, round_=0)
+
+    def close(self) -> None:
+        self.link.close()
+        self.context.destroy(linger=0)
+
+
+class Honest(Member):
+    """An agent that plays as the daemon lets it."""
+
+    def __init__(self, company: Company, own: int, places: Mapping[int, str], log: FilteringBoundLogger) -> None:
+        super().__init__(company.world, own, places, log)
+        self.company = company
+        keying = company.world.keying(own)
+        notary = Attentive(self.keyring, SignedLives(keying.lives(None)), RUN, 0)
+        notary.truth, notary.believed = company.truth, company.believed
+        self.signing = Signing(self.keyring, own, log, every=EVERY, keying=keying, state=None)
+        self.signatures = Signatures(own, notary, every=EVERY)
+        settings = PolicySettings(arms=ARMS, epsilon=1.0)
+        self.policy = make_policy(company.algorithm, settings, own, KeyedCoins(5, own))
+        noise = ExactLaplace(secrets.token_bytes)
+        self.agent = Agent(own, self.policy, terms=company.terms, noise=noise, signatures=self.signatures)
+        self.wrong_for: Counter[int] = Counter()
+
+    def publish(self, round_: int) -> None:
+        arm = self.agent.choose().arm
+        turn = self.agent.advance(UNIT * (arm == 0))
+        turn.committed()
+        batches = turn.outbox()
+        for message in [each for batch in batches for each in batch.messages() if each.origin == self.own]:
+            self.company.said.add((self.own, message.body))
+        self.link.publish(round_, batches)
+
+    async def gather(self, stop: asyncio.Event) -> None:
+        self.agent.receive(await self.link.gather(LONG_S, stop), latest_trial=self.link.latest_round)
+
+    def held_of(self, origin: int) -> list[tuple[int, ...]]:
+        """What counts of an origin: bodies, or, of sealed, records without their arms."""
+        row = int(self.agent._origins.known_rows(np.array([origin]))[0])
+        if row < 0:
+            return []
+        memory = self.agent._checks._memory(TOTALS if self.policy_tells is TOTALS else SEALED)
+        if self.policy_tells is SEALED:
+            held = self.policy._pool.held  # type: ignore[attr-defined]
+            return [(arm, *held[row, arm].tolist()) for arm in range(ARMS) if row < len(held) and held[row, arm].any()]
+        memory._put_away()
+        cells = memory._cells
+        return [tuple(cells[:, :, row].T.ravel().tolist())] if row < cells.shape[2] and cells[:, :, row].any() else []
+
+    @property
+    def policy_tells(self) -> Kind:
+        return SEALED if hasattr(self.policy, "released_means") else TOTALS
+
+
+class Hostile(Member):
+    """One with a valid key that tells the truth about nothing."""
+
+    def __init__(self, company: Company, own: int, places: Mapping[int, str], log: FilteringBoundLogger) -> None:
+        super().__init__(company.world, own, places, log)
+        self.company = company
+        self.secret = company.world.agents[own].sign_secret
+        self.stranger = signing.new_pair()[1]
+        self.random = Random(7)
+        self.heard: list[Batch] = []
+        self.sent = 0
+
+    async def listen(self, stop: asyncio.Event) -> None:
+        frames = await self.link.gather(LONG_S, stop)
+        self.heard = (self.heard + [batch for batch in frames if batch.signature.shape[1]])[-40:]
+
+    def under(self, batch: Batch, secret: bytes, run: bytes = RUN) -> Batch:
+        made = b"".join(signing.sign(secret, statement) for statement in statements(batch, run))
+        return batch.signed(np.frombuffer(made, np.uint8).reshape(-1, 64))
+
+    def invented(self, number: int, round_: int) -> Batch:
+        """Plausible messages in the names of others."""
+        kind, others = self.company.kind, [own for own in self.company.ids if own != self.own]
+        made = []
+        for _ in range(number):
+            trial = max(1, round_ - self.random.randrange(4))
+            pulls = self.random.randrange(1, trial + 1)
+            body = (1, pulls, 1, pulls * UNIT, pulls * UNIT) if kind is SEALED else (0, 0, pulls, pulls * UNIT)
+            life = self.random.randrange(1, GAMMA)
+            made.append(Message(self.random.choice(others), trial, life, body, GAMMA))
+        return batch_of(kind, made)
+
+    def replayed(self) -> Batch:
+        """What it has heard of others, as it may be passed on."""
+        seen = join([batch for batch in self.heard if batch.kind is self.company.kind])
+        seen = seen.rows((seen.life > 1) & (seen.origin != self.own)).aged()
+        return Batch(seen.kind, seen.head, seen.body, seen.signature)
+
+    def with_random(self, batch: Batch) -> Batch:
+        return batch.signed(np.frombuffer(self.random.randbytes(64 * len(batch)), np.uint8).reshape(-1, 64))
+
+    def changed(self, column: int, by: int) -> Batch:
+        """Real signatures under heads that say something else."""
+        real = self.replayed()
+        head = real.head.copy()
+        head[:, column] += by
+        return Batch(real.kind, head, real.body, real.signature)
+
+    def tampered(self) -> Batch:
+        real = self.replayed()
+        body = real.body.copy()
+        body[:, -1] += 1
+        return Batch(real.kind, real.head, body, real.signature)
+
+    def stripped(self) -> Batch:
+        real = self.replayed()
+        return batch_of(real.kind, real.messages())
+
+    def attacks(self, number: int, round_: int) -> Sequence[Callable[[], Batch]]:
+        return (
+            lambda: self.with_random(self.invented(number, round_)),
+            lambda: self.under(self.invented(min(number, 40), round_), self.secret),
+            lambda: self.under(self.invented(min(number, 40), round_), self.stranger),
+            lambda: self.under(self.invented(1, round_), self.company.world.agents[0].sign_secret, OTHER_RUN),
+            self.replayed,
+            self.tampered,
+            self.stripped,
+            lambda: self.changed(1, 1),  # another incarnation
+            lambda: self.changed(2, 1),  # another trial
+            lambda: self.changed(3, 2),  # another lifetime
+            lambda: self.changed(4, -1) if GAMMA > 2 else self.replayed(),
+        )
+
+    def publish(self, round_: int, number: int) -> None:
+        batches: list[Batch] = []
+        if any(batch.kind is self.company.kind and (batch.life > 1).any() for batch in self.heard):
+            attack = self.random.choice(self.attacks(number, round_))
+            bulk = self.with_random(self.invented(number, round_))
+            batches = [batch for batch in (attack(), bulk) if len(batch) and (batch.life >= 1).all()]
+        if round_ == self.company.equivocates_in:
+            # Alone: of who forges in the same frame nothing more would be looked at.
+            batches = [self.own_word(round_, 1), self.own_word(round_, 2)]
+        self.sent += sum(map(len, batches))
+        self.link.publish(round_, by_kind(batches))
+
+    def own_word(self, trial: int, pulls: int) -> Batch:
+        body = (1, pulls, 1, UNIT, UNIT) if self.company.kind is SEALED else (0, 0, pulls, pulls * UNIT)
+        said = self.under(batch_of(self.company.kind, [Message(self.own, trial, GAMMA, body, GAMMA)]), self.secret)
+        self.company.truth.update(statements(said, RUN))
+        return said
+
+
+class Company:
+    """So many in a circle, each hearing the next two on either side; the last one is hostile."""
+
+    def __init__(
+        self, world: World, algorithm: str, places: Mapping[int, str], log: FilteringBoundLogger, equivocates_in: int
+    ) -> None:
+        self.world, self.algorithm, self.equivocates_in = world, algorithm, equivocates_in
+        self.kind: Kind = SEALED if algorithm == "sealed" else TOTALS
+        self.ids = sorted(places)
+        self.truth: set[bytes] = set()
+        self.said: set[tuple[int, tuple[int, ...]]] = set()
+        self.believed: Counter[bool] = Counter()
+        policy = PolicyTerms(algorithm, self.kind.tag, 1.0 if self.kind is SEALED else None, None, ((0, self.ids[-1]),))
+        self.terms = Terms(ARMS, GAMMA, run=RUN, clock=Clock.LOCKSTEP, policies=(policy,))
+        near = {own: {own, *(self.ids[(own + step) % len(self.ids)] for step in (-2, -1, 1, 2))} for own in self.ids}
+        around = {own: {each: places[each] for each in near[own]} for own in self.ids}
+        self.honest = [Honest(self, own, around[own], log) for own in self.ids[:-1]]
+        self.hostile = Hostile(self, self.ids[-1], around[self.ids[-1]], log)
+        self.forgers: set[int] = set()
+        self.proved_in: dict[int, int] = {}
+
+    def close(self) -> None:
+        for member in (*self.honest, self.hostile):
+            member.close()
+
+    def play(self, rounds: int, number: int) -> None:
+        asyncio.run(self._play(rounds, number))
+
+    async def _play(self, rounds: int, number: int) -> None:
+        stop = asyncio.Event()
+        everybody = (*self.honest, self.hostile)
+        await asyncio.gather(*(each.link.wait_until_ready(LONG_S, stop, some_needed=True) for each in everybody))
+        for round_ in range(1, rounds + 1):
+            for each in self.honest:
+                each.publish(round_)
+            self.hostile.publish(round_, number)
+            for each in self.honest:
+                await each.gather(stop)
+                self._look_at(each, round_)
+            await self.hostile.listen(stop)
+
+    def _look_at(self, member: Honest, round_: int) -> None:
+        """Whether it believes only what was said, or has done otherwise for a few trials; whom it would cut off."""
+        self.forgers |= member.signatures.take_forgers()
+        if proofs := member.signatures.take_proofs():
+            member.signing.keep(proofs)
+            self.proved_in.setdefault(member.own, round_)
+        for origin in self.ids[:-1]:
+            wrong = [body for body in member.held_of(origin) if (origin, body) not in self.said]
+            member.wrong_for[origin] = member.wrong_for[origin] + 1 if wrong else 0
+            self.longest = max(self.longest, member.wrong_for[origin])
+
+    longest = 0
+    """For how many trials in a row something counted that was never said."""
