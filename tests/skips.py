@@ -79,6 +79,7 @@ EXCUSES: dict[str, Callable[[], bool]] = {
     "only root may mount a small file system": no_mounts,
     "root without the right to mount": no_mounts,
     "making network namespaces needs root": no_namespaces,
+    "raw sockets are for root": nobody_special,
     "there is no qemu-aarch64-static": lambda: not Path("/usr/bin/qemu-aarch64-static").exists() or no_namespaces(),
 }
 """What a reason says, and whether it is so on this machine."""
