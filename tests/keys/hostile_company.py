@@ -61,8 +61,11 @@ class Attentive(KeyNotary):
 class Member:
     """One with keys and links, honest or not."""
 
-    def __init__(self, world: World, own: int, places: Mapping[int, str], log: FilteringBoundLogger) -> None:
+    def __init__(
+        self, world: World, own: int, places: Mapping[int, str], log: FilteringBoundLogger, run: bytes = RUN
+    ) -> None:
         self.own = own
+        self.run = run
         self.context: Context = zmq.Context()
         self.keyring = world.keyring(own, log)
         self.peers = {peer: place for peer, place in places.items() if peer != own}
@@ -70,7 +73,7 @@ class Member:
         self.transport = ZmqTransport(self.context, own=own, door=door, peers=self.peers)
         self.link = Link(self.transport, own=own, log=log)
         self.link.names_senders = True
-        self.link.introduce(run=RUN, arms=ARMS, incarnation=0, round_=0)
+        self.link.introduce(run=run, arms=ARMS, incarnation=0, round_=0)
 
     def close(self) -> None:
         self.link.close()
@@ -127,8 +130,15 @@ class Honest(Member):
 class Hostile(Member):
     """One with a valid key that tells the truth about nothing."""
 
-    def __init__(self, company: Company, own: int, places: Mapping[int, str], log: FilteringBoundLogger) -> None:
-        super().__init__(company.world, own, places, log)
+    def __init__(
+        self,
+        company: Company,
+        own: int,
+        places: Mapping[int, str],
+        log: FilteringBoundLogger,
+        run: bytes = RUN,
+    ) -> None:
+        super().__init__(company.world, own, places, log, run)
         self.company = company
         self.secret = company.world.agents[own].sign_secret
         self.stranger = signing.new_pair()[1]
@@ -136,12 +146,12 @@ class Hostile(Member):
         self.heard: list[Batch] = []
         self.sent = 0
 
-    async def listen(self, stop: asyncio.Event) -> None:
-        frames = await self.link.gather(LONG_S, stop)
+    async def listen(self, stop: asyncio.Event, within_s: float = LONG_S) -> None:
+        frames = await self.link.gather(within_s, stop)
         self.heard = (self.heard + [batch for batch in frames if batch.signature.shape[1]])[-40:]
 
-    def under(self, batch: Batch, secret: bytes, run: bytes = RUN) -> Batch:
-        made = b"".join(signing.sign(secret, statement) for statement in statements(batch, run))
+    def under(self, batch: Batch, secret: bytes, run: bytes | None = None) -> Batch:
+        made = b"".join(signing.sign(secret, statement) for statement in statements(batch, run or self.run))
         return batch.signed(np.frombuffer(made, np.uint8).reshape(-1, 64))
 
     def invented(self, number: int, round_: int) -> Batch:
@@ -187,7 +197,7 @@ class Hostile(Member):
             lambda: self.with_random(self.invented(number, round_)),
             lambda: self.under(self.invented(min(number, 40), round_), self.secret),
             lambda: self.under(self.invented(min(number, 40), round_), self.stranger),
-            lambda: self.under(self.invented(1, round_), self.company.world.agents[0].sign_secret, OTHER_RUN),
+            lambda: self.of_another_run(round_),
             self.replayed,
             self.tampered,
             self.stripped,
@@ -212,8 +222,14 @@ class Hostile(Member):
     def own_word(self, trial: int, pulls: int) -> Batch:
         body = (1, pulls, 1, UNIT, UNIT) if self.company.kind is SEALED else (0, 0, pulls, pulls * UNIT)
         said = self.under(batch_of(self.company.kind, [Message(self.own, trial, GAMMA, body, GAMMA)]), self.secret)
-        self.company.truth.update(statements(said, RUN))
+        self.company.truth.update(statements(said, self.run))
         return said
+
+    def of_another_run(self, round_: int) -> Batch:
+        """What somebody (itself, where it knows nobody else's secret) has really signed, but in another run."""
+        origin = min(self.company.world.agents)
+        head = self.invented(1, round_).messages()[0]._replace(origin=origin, life=GAMMA if origin == self.own else 1)
+        return self.under(batch_of(self.company.kind, [head]), self.company.world.agents[origin].sign_secret, OTHER_RUN)
 
 
 class Company:
