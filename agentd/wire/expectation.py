@@ -3,11 +3,16 @@
 There is exactly one way to write a frame. So if a frame is as long and begins as the one must that continues the last
 one (next sequence number, next round, as many messages of the same kind), it *is* that one, and all that is left to
 read are the heads and bodies inside it. In lockstep nearly every frame is, and an agent hears dozens in a round.
+
+Where many agents share a process, many of them hear the same frame of a sender. They expect the same of it, so they
+have one expectation together, and what one of them has found in a frame the next one takes up. Which sequence number
+and round each of them waits for is still its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -27,7 +32,7 @@ class Expectation:
 
     __slots__ = (
         *("after_bodies", "ahead", "behind", "between", "content", "head_bytes", "length", "messages"),
-        "signature_bytes",
+        *("__weakref__", "found", "is_shared", "signature_bytes"),
     )
 
     def __init__(self, frame: Frame, kind: Kind, count: int, *, signed: bool) -> None:
@@ -54,6 +59,10 @@ class Expectation:
         framing = len(self.ahead + self.behind + self.between + self.after_bodies)
         self.length = framing + heads + bodies + self.signature_bytes
         """Of all but the two numbers."""
+        self.is_shared = False
+        """Whether several listeners expect it."""
+        self.found: Found = _NOTHING
+        """What the last part was, where it is shared; nothing changes a part, so the same one is known by identity."""
 
     @classmethod
     def after(cls, frame: Frame, part: bytes) -> Expectation | None:
@@ -61,16 +70,31 @@ class Expectation:
         if frame.content is None:
             return None
         for signed in (False, True):
-            expectation = cls(frame, *frame.content, signed=signed)
+            expectation = cls._of(frame, *frame.content, signed=signed)
             if expectation.columns_of(part, frame.sequence, frame.round) is not None:
                 return expectation
         return None
+
+    @classmethod
+    def _of(cls, frame: Frame, kind: Kind, count: int, *, signed: bool) -> Expectation:
+        """The one that there is already, for as long as somebody in this process has it, or a new one."""
+        key = frame.header[:_BEFORE_NUMBERS], frame.arms, kind, count, signed
+        if (known := _expected.get(key)) is not None:
+            known.is_shared = True
+            return known
+        expectation = _expected[key] = cls(frame, kind, count, signed=signed)
+        return expectation
 
     def columns_of(self, part: bytes, sequence: int, round_: int) -> tuple[bytes, bytes] | None:
         """Heads and bodies, if the part is the expected frame with this sequence number, of this round."""
         columns = _columns([(self, sequence, part)], round_)
         return None if columns is None else (columns[0][0], columns[1][0])
 
+
+Found = tuple[bytes | None, int, int, bytes, bytes, bytes]
+"""A part, its sequence number and round, and its heads, bodies and signatures."""
+_NOTHING: Found = (None, 0, 0, b"", b"", b"")
+_expected: WeakValueDictionary[object, Expectation] = WeakValueDictionary()
 
 Expected = tuple[Expectation | None, int, bytes]
 """What is expected of a sender, the sequence number of its next frame, and what came."""
@@ -109,6 +133,13 @@ def _columns(parts: Sequence[Expected], round_: int) -> tuple[list[bytes], list[
             numbers, of = _fields(sequence, round_), sequence
         if content is None:
             content = expected.content
+        found = expected.found
+        if found[0] is part and found[1] == sequence and found[2] == round_ and expected.content == content:
+            head_columns.append(found[3])
+            body_columns.append(found[4])
+            if found[5]:
+                signatures.append(found[5])
+            continue
         start = expected.ahead + numbers + expected.behind
         bodies = len(start) + expected.head_bytes
         signed = len(part) - expected.signature_bytes
@@ -126,6 +157,8 @@ def _columns(parts: Sequence[Expected], round_: int) -> tuple[list[bytes], list[
         body_columns.append(part[bodies + len(expected.between) : closing])
         if signed < len(part):
             signatures.append(part[signed:])
+        if expected.is_shared:
+            expected.found = part, sequence, round_, head_columns[-1], body_columns[-1], part[signed:]
     return head_columns, body_columns, signatures
 
 

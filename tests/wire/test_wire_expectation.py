@@ -227,3 +227,18 @@ def test_a_reader_does_not_follow_beyond_the_last_trial(fast_path: bool) -> None
     reader = HeadReader(fast_path=fast_path)
     assert reader.read(records((1, 0, MAX_TRIAL, 2, 1))) is not None
     assert reader.read(records((1, 0, MAX_TRIAL + 1, 2, 1))) is None
+
+
+def test_listeners_of_one_sender_share_what_is_found_in_a_frame_and_nothing_else() -> None:
+    first, part = expectation(Said()), Said().next().part()
+    second = expectation(Said())
+    assert first is not None
+    assert first is second
+    found = first.columns_of(part, 128, 256)
+    assert found is not None
+    assert second.columns_of(part, 128, 256) == found
+    assert all(one is other for one, other in zip(found, second.columns_of(part, 128, 256) or (), strict=True))
+    assert second.columns_of(part, 129, 256) is None, "another sequence number is looked at by itself"
+    assert second.columns_of(part, 128, 257) is None
+    assert second.columns_of(part[:-1] + bytes([part[-1] ^ 1]), 128, 256) != found
+    assert expectation(replace(Said(), incarnation=1)) is not first

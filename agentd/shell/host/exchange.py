@@ -49,10 +49,11 @@ class Trunk(Protocol):
 class HostedLine:
     """What one neighbour said to one agent of this process."""
 
-    __slots__ = ("_end", "address", "fault", "id", "is_open", "parts", "waiting")
+    __slots__ = ("_end", "_unread", "address", "fault", "id", "is_open", "parts", "waiting")
 
     def __init__(self, end: HostedTransport, number: int, address: str) -> None:
         self._end = end
+        self._unread = end.unread
         self.id = number
         self.address = address
         self.parts: deque[bytes] = deque()
@@ -65,19 +66,23 @@ class HostedLine:
         """Something came; what does not fit is lost, and counted by who misses its number."""
         if self.is_open and len(self.parts) < QUEUE_PARTS:
             self.parts.append(part)
+            self._unread.add(self.id)
             self._end.came(self.id)
 
     def receive(self, wait: bool) -> bytes | None:  # noqa: ARG002 - others of the process are not kept waiting
         """The next part, if there is one."""
         if self.waiting:
             return self.waiting.popleft()
-        if self.fault is not None:
-            return self.fault.receive(False)
-        return self.parts.popleft() if self.parts else None
+        return self.read(0) if self.fault is None else self.fault.receive(False)
 
     def read(self, flags: int) -> bytes | None:  # noqa: ARG002
         """The next part, whatever an operator injects."""
-        return self.parts.popleft() if self.parts else None
+        if not self.parts:
+            return None
+        part = self.parts.popleft()
+        if not self.parts:
+            self._unread.discard(self.id)
+        return part
 
     def rest(self, milliseconds: int) -> None:
         """Nobody waits here."""
@@ -101,6 +106,7 @@ class HostedLine:
     def disconnect(self) -> None:
         """Hear nothing of the neighbour until connected anew, and drop what lies unread."""
         self.parts.clear()
+        self._unread.discard(self.id)
         self.waiting.clear()
         self.is_open = False
         self._end.exchange.leave(self._end.own, self.id)
@@ -114,6 +120,8 @@ class HostedTransport:
         self.own = own
         self.dropped: Counter[str] = Counter()
         self.lines: dict[int, HostedLine] = {}
+        self.unread: set[int] = set()
+        """Whose parts lie ready, so that a whole round is looked for at once; not those that were put back."""
         self.now_s = exchange.waits.now_s
         self._events: deque[bytes] = deque()
         self._missing: set[int] = set()
@@ -163,6 +171,8 @@ class HostedTransport:
 
     async def gather(self, senders: Sequence[int]) -> None:
         """Let others go on until something lies ready of each of these, or a slice of time is over."""
+        if self.unread.issuperset(senders):
+            return
         lines = self.lines
         end_s = self.now_s() + self.exchange.slice_s
         while missing := {number for number in senders if not lines[number].is_readable()}:
@@ -175,6 +185,8 @@ class HostedTransport:
             if not missing or left_s <= 0 or self._events:
                 return
             await self._wait(min(left_s, LOOK_DISTURBED_S) if faulty else left_s, missing)
+            if self.unread.issuperset(senders):
+                return
 
     async def wait_for_any(self, lines: Iterable[Line]) -> None:
         """Wait, a slice of time at most, for a subscription or for something on these lines."""
