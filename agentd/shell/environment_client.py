@@ -148,7 +148,7 @@ class EnvironmentClient:
             return False
         request = replace(self._reported, returns=self.lives.known)
         self._send(request)
-        return await self._answer(request, self.now_s() + within_s) is not None
+        return await self._answer(request, self.waited_s() + within_s) is not None
 
     def listen(self) -> None:
         """Take up notes that lie ready, without waiting, where no answer is awaited; anything else is left unread."""
@@ -173,6 +173,10 @@ class EnvironmentClient:
     def now_s(self) -> float:
         """The time, from some beginning."""
         return time.monotonic()
+
+    def waited_s(self) -> float:
+        """The clock by which the environment is silent: time in which an answer would have been seen."""
+        return self.now_s()
 
     def close(self) -> None:
         """Close the socket; what was sent still leaves."""
@@ -204,16 +208,16 @@ class EnvironmentClient:
         return None
 
     async def _ask(self, request: Request, timeout_s: float, *, sent: bool = False) -> Reply:
-        started = self.now_s()
+        started = self.waited_s()
         patience = FIRST_PATIENCE_S
         while True:
             if not sent:
                 self._send(request)
             sent = False
-            reply = await self._answer(request, min(self.now_s() + patience, started + timeout_s))
+            reply = await self._answer(request, min(self.waited_s() + patience, started + timeout_s))
             if reply is not None:
                 return reply
-            if self.now_s() >= started + timeout_s:
+            if self.waited_s() >= started + timeout_s:
                 raise EnvironmentUnreachable(
                     f"the environment at {self._address} did not answer within {timeout_s:g} s; "
                     "is `agentd env` running there?"
@@ -247,7 +251,7 @@ class EnvironmentClient:
 
     async def _answer(self, request: Request, deadline: float) -> Reply | None:
         """The reply to this request, or None when the time is over; replies to older requests are passed over."""
-        while self.now_s() < deadline:
+        while self.waited_s() < deadline:
             part = await self._part()
             if part is None:
                 self._tell_of_silence()

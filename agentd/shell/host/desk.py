@@ -22,7 +22,10 @@ from agentd.wire.parcel import MAX_PARCEL_BYTES, MOST_REQUESTS, Parcel, decode_p
 MOST_UNDER_WAY = 4096
 """Parcels whose answers are still awaited; those before them will never come."""
 RENEW_EVERY_S = 1.0
-"""How often the connection is made anew, however many agents ask for it."""
+"""How often the connection is made anew, however many agents ask for it, and only where nothing came for so long."""
+LONGEST_LOOK_S = 0.25
+"""What the time between two looks counts at most. Thousands of agents may keep a process busy for many seconds: it is
+not the environment that is silent then, and to connect anew would lose the answers that lie ready."""
 PARTS_AT_ONCE = 256
 UNREAD_ANSWERS = 16
 """Of one agent; it has one request under way, and asks again where an answer is lost."""
@@ -42,7 +45,9 @@ class Desk:
         self._asked: list[tuple[HostedClient, bytes]] = []
         self._under_way: dict[int, list[HostedClient]] = {}
         self._number = 0
-        self._renewed_s = waits.now_s()
+        self._looked_s = waits.now_s()
+        self.waited_s = self._heard_s = 0.0
+        """For how long the process has listened, and until when something came, by that clock."""
         self.socket = requester(context, address)
         self.route = Route(self.socket, address)
 
@@ -68,11 +73,15 @@ class Desk:
 
     def drain(self) -> None:
         """Hand out the answers that have come."""
+        now_s = self.waits.now_s()
+        self.waited_s += min(now_s - self._looked_s, LONGEST_LOOK_S)
+        self._looked_s = now_s
         for _ in range(PARTS_AT_ONCE):
             try:
                 data = self.socket.recv(zmq.NOBLOCK)
             except zmq.Again:
                 return
+            self._heard_s = self.waited_s
             try:
                 answer = decode_parcel(data)
             except PeerError as fault:
@@ -84,10 +93,9 @@ class Desk:
                     client.hears(reply)
 
     def renew(self) -> None:
-        """Connect anew, if that was not done just now: the environment may have come back elsewhere."""
-        now_s = self.waits.now_s()
-        if now_s >= self._renewed_s + RENEW_EVERY_S:
-            self._renewed_s = now_s
+        """Connect anew, if nothing came since that was done: the environment may have come back elsewhere."""
+        if self.waited_s >= self._heard_s + RENEW_EVERY_S:
+            self._heard_s = self.waited_s
             self.route.renew()
 
     def close(self) -> None:
@@ -118,6 +126,10 @@ class HostedClient(EnvironmentClient):
     def now_s(self) -> float:
         """The time, from some beginning."""
         return self._desk.waits.now_s()
+
+    def waited_s(self) -> float:
+        """Time in which the process has listened."""
+        return self._desk.waited_s
 
     def hears(self, reply: bytes) -> None:
         """An answer came."""

@@ -8,13 +8,16 @@ from __future__ import annotations
 import asyncio
 import math
 import selectors
+import time
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 import zmq
 
 LOOK_EVERY = 64
-"""Turns of the loop after which it looks what has come, though somebody could still go on."""
+LOOK_EVERY_S = 0.05
+"""Turns of the loop, or time, after which it looks what has come, though somebody could still go on. Where thousands
+of agents share a process a turn may take seconds, and others wait for what they have said."""
 
 
 class Pump(selectors.EpollSelector):
@@ -23,6 +26,7 @@ class Pump(selectors.EpollSelector):
     def __init__(self) -> None:
         super().__init__()
         self._turns = 0
+        self._looked_s = 0.0
         self.attend((), (), ())
 
     def attend(
@@ -40,13 +44,15 @@ class Pump(selectors.EpollSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """As asyncio asks for it: a timeout of 0 says that somebody can go on."""
         self._turns += 1
-        if timeout is not None and timeout <= 0 and self._turns % LOOK_EVERY:
+        can_go_on = timeout is not None and timeout <= 0
+        if can_go_on and self._turns % LOOK_EVERY and time.monotonic() < self._looked_s + LOOK_EVERY_S:
             return super().select(0)
         for flush in self._flush:
             flush()
         self._poller.poll(None if timeout is None else max(0, math.ceil(timeout * 1000)))
         for drain in self._drain:
             drain()
+        self._looked_s = time.monotonic()
         return super().select(0)
 
 
