@@ -287,3 +287,42 @@ def test_when_somebody_has_another_key_nothing_is_known_to_be_genuine() -> None:
     room.signatures.roster_changed()
     room.round(true)
     assert room.notary.asked == 2
+
+
+def test_a_message_of_an_earlier_life_handed_over_again_prolongs_no_forgery() -> None:
+    room = Room()
+    room.round(real(9))
+    room.round(real(13, pulls=1, incarnation=10))
+    room.round(forged(14, 4, incarnation=10))
+    assert room.believed == 4
+    room.round(real(8, via=FORGER))
+    for trial in range(15, 30):
+        room.round(real(trial, pulls=2, incarnation=10))
+    assert room.believed == 2
+
+
+def test_a_roster_that_is_taken_up_meanwhile_prolongs_no_forgery() -> None:
+    room = Room()
+    room.round(real(2))
+    room.round(forged(5, 5))
+    assert room.believed == 5
+    room.signatures.roster_changed()
+    for trial in range(6, 24):
+        room.round(real(trial, pulls=3))
+    assert room.believed == 3
+
+
+def test_an_honest_neighbour_that_is_made_to_pass_on_all_it_can_is_not_cut_off() -> None:
+    """Somebody forges two messages a round of one origin after the other; each is found out by it in k trials."""
+    room, every, origins = Room(), 8, range(1, 41)
+
+    def said(origin: int, trial: int, by: int | None = None) -> Batch:
+        return handed_over(TOTALS, [Message(origin, trial, 1, (0, 0, 1, UNIT), GAMMA)], HONEST, by=by)
+
+    room.round(*(said(origin, 1) for origin in origins))
+    for origin in origins:
+        room.signatures._later.forged(origin)
+        for trial in [trial for trial in range(2, 100) if (origin + trial) % every][: 2 * every : 2]:
+            room.round(said(origin, trial, by=99), said(origin, trial + every, by=99))
+    assert room.dropped["forged"] == 2 * every * len(origins)
+    assert room.signatures.take_forgers() == set()

@@ -107,8 +107,10 @@ class Later:
         """One message was found genuine."""
         ((origin, incarnation, trial),) = message.head[:, :3].tolist()
         self._make_room(origin)
-        if incarnation != self._life[origin]:
-            self._life[origin], self._trial[origin], self._since[origin] = incarnation, _NEVER, _NEVER
+        if incarnation < self._life[origin]:
+            return  # anybody can hand over again what was said in a life before
+        if incarnation != self._life[origin]:  # what counts may still be a forgery, and is looked at when it is due
+            self._life[origin], self._trial[origin] = incarnation, _NEVER
         if trial > self._trial[origin]:
             self._trial[origin], self._good[origin] = trial, message
 

@@ -240,7 +240,8 @@ class Signatures:
     def _blame(self, sender: int, *, surely: bool) -> bool:
         """Hold a forgery against who handed it over; whether it cannot be honest."""
         self._forgeries[sender] += 1
-        surely = surely or self._forgeries[sender] > self._later.every * self._later.origins
+        most = _MOST_FORGED * self._later.every * self._later.origins  # until an honest one has found all of them out
+        surely = surely or self._forgeries[sender] > most
         if surely:
             self._forgers.add(sender)
         return surely
