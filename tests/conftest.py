@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import random
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import docker_shared
 import pytest
 from container_image import PATIENCE_S, image_or_skip
 from hypothesis import is_hypothesis_test, settings
@@ -68,9 +70,22 @@ def _try_less(test: Any, most: int) -> None:
 
 
 @pytest.fixture(scope="session")
-def agentd_image() -> str:
-    """The tag of the container image of these sources; skips, and says why, where there can be none."""
+def _image() -> str:
     return image_or_skip()
+
+
+@pytest.fixture
+def agentd_image(_image: str) -> str:
+    """The tag of the container image of these sources; skips, and says why, where there can be none."""
+    docker_shared.share()
+    return _image
+
+
+@pytest.fixture(autouse=True)
+def _docker_is_given_back() -> Iterator[None]:
+    """Whoever asked for Docker had it until here."""
+    yield
+    docker_shared.give_back()
 
 
 @pytest.fixture

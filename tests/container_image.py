@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import docker_shared
 import pytest
 
 from agentd.errors import ToolMissing
@@ -25,11 +26,13 @@ PATIENCE_S = 900
 
 
 def docker_or_skip() -> Docker:
-    """Docker, or a skip whose reason says what is missing."""
+    """Docker, shared until the test ends, or a skip whose reason says what is missing."""
     try:
-        return require_docker()
+        docker = require_docker()
     except ToolMissing as fault:
         pytest.skip(str(fault))
+    docker_shared.share()
+    return docker
 
 
 def image_or_skip() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import secrets
@@ -17,6 +16,7 @@ import pytest
 from container_image import docker_or_skip
 from evidence import until
 from running_testbeds import CONTRACT, PATIENCE_S, PATIENT, agentd, agentd_json, read_json, start
+from swarms import swarm_of_one
 
 from agentd.core.message import TOKEN_BYTES
 from agentd.runs.scenario import make_scenario
@@ -357,21 +357,6 @@ def test_the_printed_file_runs_by_itself(
     finally:
         compose.run([*project, "down"], check=False, timeout_s=PATIENCE_S)
     assert same_as_the_simulation(place / APART, tmp_path, SMALL)
-
-
-@contextlib.contextmanager
-def swarm_of_one(docker: Docker) -> Iterator[None]:
-    """A swarm of this machine alone; left afterwards, if it was made here."""
-    if docker.info()["Swarm"]["LocalNodeState"] == "active":
-        yield
-        return
-    made = subprocess.run(INIT.split(), capture_output=True, text=True, check=False)
-    if made.returncode:
-        pytest.skip(f"this Docker makes no swarm: {made.stderr.strip()}")
-    try:
-        yield
-    finally:
-        docker.run(["swarm", "leave", "--force"])
 
 
 def test_a_swarm_is_never_made_silently_and_does_to_the_bit_what_the_simulation_does(

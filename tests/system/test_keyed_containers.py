@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from container_image import docker_or_skip
 from running_testbeds import PATIENT, agentd, agentd_json, read_json
-from test_containers import ENDLESS, SMALL, nothing_is_left, project_of, same_as_the_simulation, swarm_of_one
+from swarms import swarm_of_one
+from test_containers import ENDLESS, SMALL, nothing_is_left, project_of, same_as_the_simulation
 from zmq.utils import z85
 
 from deploy.containers.containers import ids_of
