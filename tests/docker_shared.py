@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import IO
 
 LOCK = Path(tempfile.gettempdir()) / "agentd-test-docker.lock"
+GATE = LOCK.with_suffix(".gate")
+"""Whoever waits to be alone stands in it, so that no newcomer is let in before: else that wait might never end."""
 _held: list[IO[str]] = []
 """The lock of the test that this process runs, if that uses Docker."""
 
@@ -22,9 +24,8 @@ _held: list[IO[str]] = []
 def share() -> None:
     """From here to the end of its test somebody has containers: others may have theirs, and nobody leaves the swarm."""
     if not _held:
-        lock = LOCK.open("a")
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        _held.append(lock)
+        with _gate():
+            _take(fcntl.LOCK_SH)
 
 
 def give_back() -> None:
@@ -37,11 +38,25 @@ def give_back() -> None:
 def alone() -> Iterator[None]:
     """Once no other test has containers; Docker is shared again afterwards.
 
-    Two that want this at once do not wait for each other: flock lets go of the old lock before it asks for the new one.
+    Our own share is given back first: two that want this at once would wait for each other's.
     """
-    share()
-    fcntl.flock(_held[0], fcntl.LOCK_EX)
-    try:
+    give_back()
+    with _gate():
+        _take(fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(_held[0], fcntl.LOCK_SH)
+
+
+@contextmanager
+def _gate() -> Iterator[None]:
+    with GATE.open("a") as gate:
+        fcntl.flock(gate, fcntl.LOCK_EX)
         yield
-    finally:
-        fcntl.flock(_held[0], fcntl.LOCK_SH)
+
+
+def _take(how: int) -> None:
+    lock = LOCK.open("a")
+    fcntl.flock(lock, how)
+    _held.append(lock)

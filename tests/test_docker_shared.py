@@ -17,6 +17,7 @@ from deploy.containers.docker import Docker
 def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Another one than that of the tests that run beside this."""
     monkeypatch.setattr(docker_shared, "LOCK", tmp_path / "lock")
+    monkeypatch.setattr(docker_shared, "GATE", tmp_path / "gate")
     return tmp_path / "lock"
 
 
@@ -52,3 +53,13 @@ def test_who_made_a_swarm_leaves_it_when_nobody_else_has_containers(
         assert told == []
     assert told == [(["swarm", "leave", "--force"], False)]
     assert is_free(lock, fcntl.LOCK_SH)
+
+
+def test_while_somebody_waits_to_be_alone_no_newcomer_is_let_in(lock: Path) -> None:
+    """Else tests with containers, one after the other, would keep it waiting beyond its time."""
+    with docker_shared.alone():
+        assert not is_free(docker_shared.GATE, fcntl.LOCK_EX)
+    assert is_free(docker_shared.GATE, fcntl.LOCK_EX)
+    assert is_free(lock, fcntl.LOCK_SH)
+    docker_shared.give_back()
+    assert is_free(lock, fcntl.LOCK_EX)

@@ -83,7 +83,7 @@ def require_swarm(docker: Docker) -> str:
     if swarm.get("LocalNodeState") != "active":
         raise ToolMissing(
             f"this Docker is in no swarm; make it one of a single node: {INIT} "
-            "(and end that with docker swarm leave --force)"
+            "(and end that with docker swarm leave --force, which cuts what docker-compose 1.29 runs off its networks)"
         )
     if not swarm.get("ControlAvailable"):
         raise ToolMissing("this Docker is a worker of a swarm; run this on one of its managers")
