@@ -172,7 +172,7 @@ def changed(proof_file: Path, **other: Any) -> Path:
 
 
 def refused(proof_file: Path, *more: str) -> str:
-    result = CliRunner().invoke(cli, ["roster", "judge", str(proof_file), *more])
+    result = CliRunner().invoke(cli, ["roster", "judge", str(proof_file), "--operator-fingerprint", "00" * 32, *more])
     assert isinstance(result.exception, ConfigurationError)
     assert "\n" not in str(result.exception)
     return str(result.exception)
@@ -183,7 +183,6 @@ def test_what_proves_nothing_is_held_against_nobody(world: World, proof_file: Pa
     one, two = whole["statements"]
     other = statements(totals(1, 5), RUN)[0].hex()
     by_another = signing.sign(world.agents[2].sign_secret, bytes.fromhex(two)).hex()
-    assert "of operator" in refused(proof_file, "--operator-fingerprint", "00" * 32)
     assert "say the same" in refused(changed(proof_file, statements=[one, one]))
     assert "different runs, origins, lives or trials" in refused(changed(proof_file, statements=[one, other]))
     assert "none of a message" in refused(changed(proof_file, statements=[one, two[:40]]))
@@ -193,6 +192,15 @@ def test_what_proves_nothing_is_held_against_nobody(world: World, proof_file: Pa
     roster["roster"]["agents"][1]["sign"] = world.agents[2].sign_public.hex()
     roster["roster"]["agents"][2]["sign"] = world.agents[1].sign_public.hex()
     assert "not signed by the operator" in refused(changed(proof_file, roster=roster))
+
+
+def test_a_proof_by_keys_of_a_made_up_operator_is_held_against_nobody(world: World, proof_file: Path) -> None:
+    assert parse_proof(proof_file.read_bytes()).fault() is None, "whoever its operator is"
+    assert "of operator" in refused(proof_file)
+    unpinned = CliRunner().invoke(cli, ["roster", "judge", str(proof_file)])
+    assert (unpinned.exit_code, "proved" in unpinned.output) == (2, False)
+    pinned = CliRunner().invoke(cli, ["roster", "judge", str(proof_file), "--operator-fingerprint", world.fingerprint])
+    assert (pinned.exit_code, pinned.output.startswith("proved: ")) == (0, True)
 
 
 @pytest.mark.parametrize(

@@ -112,8 +112,8 @@ def verify(file: str, operator_fingerprint: str) -> None:
 
 @roster.command()
 @click.argument("proof")
-@click.option("--operator-fingerprint", metavar="HEX", help="Of the operator that you trust; else it is only told.")
-def judge(proof: str, operator_fingerprint: str | None) -> None:
+@click.option("--operator-fingerprint", metavar="HEX", required=True, help="Of the operator that you trust.")
+def judge(proof: str, operator_fingerprint: str) -> None:
     """Tell whether a file proves that an agent has signed two things for one trial; exit code 78 if not.
 
     Nothing but the file is needed, and the fingerprint of the operator whose word on keys you take.
@@ -127,7 +127,7 @@ def judge(proof: str, operator_fingerprint: str | None) -> None:
             "agent has kept beside its keys"
         ) from None
     named = found.roster.fingerprint
-    if fault is None and operator_fingerprint not in (None, named):
+    if fault is None and operator_fingerprint != named:  # anybody can be an operator, and give anybody keys
         fault = f"its roster is of operator {named:.16}…, not {operator_fingerprint:.16}…"
     if fault is not None:
         raise ConfigurationError(f"{proof} proves nothing: {fault}; do not hold it against anybody")
