@@ -170,7 +170,7 @@ class Host:
             await self._live(settings)
         except AgentdError as fault:
             code, why = fault.exit_code, str(fault)
-        except Exception as bug:
+        except (Exception, SystemExit) as bug:  # a plug-in may end its own agent, and not the loop of all
             traceback.print_exc()
             code, why = BUG, f"{type(bug).__name__}: {bug}; a bug"
         finally:
