@@ -24,12 +24,12 @@ HARDENED = ("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privil
 PROBE = ("/opt/agentd/bin/python3", "-I", "-S", "/opt/agentd/health.py")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def docker() -> Docker:
     return docker_or_skip()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def about(docker: Docker, agentd_image: str) -> dict[str, Any]:
     found = docker.image(agentd_image)
     assert found is not None
