@@ -20,6 +20,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parents[1]), str(HERE), str(HERE.parent)]  # in this order: tests/deploy is not deploy
 
+import docker_shared  # noqa: E402 - found only now
 from coming_back import Bed, busy_machine, let_pass, partitioned, paused, restarted  # noqa: E402 - found only now
 from evidence import until  # noqa: E402
 
@@ -31,6 +32,8 @@ def main() -> None:
     flags += ["--no-state"] if asked.what == "restart-stateless" else []
     flags += asked.flag
     runtime = ["--runtime", "compose", "--image", asked.image] if asked.image else []
+    if asked.image:
+        docker_shared.share()  # a test that left the swarm meanwhile would cut our containers off
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="back-")))
         os.environ["XDG_STATE_HOME"] = str(home / "state")
