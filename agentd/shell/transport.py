@@ -19,6 +19,7 @@ import zmq
 
 from agentd.shell.doors.callers import Callers
 from agentd.shell.doors.door import Door
+from agentd.shell.doors.takeover import Takeover
 from agentd.shell.resolve import Route
 from agentd.shell.sockets import SLICE_MS, publisher, subscriber
 from agentd.wire.frame import MAX_FRAME_BYTES
@@ -128,7 +129,10 @@ class ZmqLine:
     that do are frames like any other, and asking costs more than reading. (Before connecting anew all are asked.)
     """
 
-    __slots__ = ("_anew", "_dropped", "_probes", "_renewed", "address", "fault", "id", "route", "socket", "waiting")
+    __slots__ = (
+        *("_anew", "_dropped", "_probes", "_renewed", "_takeover"),
+        *("address", "fault", "id", "route", "socket", "waiting"),
+    )
 
     def __init__(
         self,
@@ -145,6 +149,8 @@ class ZmqLine:
         self.socket = anew()
         self._probes, self._renewed = False, 0
         """Whether one part is let in whatever its length, and how often the line was renewed in vain."""
+        self._takeover: Takeover | None = None
+        """A socket that lets in what is short enough, as soon as it can do so instead of one that probes."""
         self.waiting: deque[bytes] = deque()
         """Parts that come before what is in the socket."""
         self.fault: FaultyLine | None = None
@@ -161,6 +167,8 @@ class ZmqLine:
 
     def read(self, flags: int) -> bytes | None:
         """The next part in the socket, whatever an operator injects; None where there is none."""
+        if self._takeover is not None and self._takeover.is_level():
+            self._go_on_with(self._takeover.socket)
         try:
             part = self.socket.recv(flags)
         except zmq.Again:
@@ -171,15 +179,31 @@ class ZmqLine:
             return SEVERAL_PARTS
         if self._renewed and part.startswith(FRAME_TOPIC):  # greetings are short, whoever says them
             self._renewed = 0
-            if self._probes:
-                self._begin_anew()
+            if self._probes and self._takeover is None:
+                self._takeover = Takeover(self._anew(probes=False))
+                self.route.use(self._takeover.socket)
+        if self._takeover is not None and not self._takeover.has_read(part):
+            self._go_on_with(self._takeover.socket)
         return part
 
+    def _go_on_with(self, socket: zmq.Socket[bytes]) -> None:
+        self._takeover, self._probes = None, False
+        self.socket.close(linger=0)
+        self.socket = socket
+
     def _begin_anew(self, *, probes: bool = False) -> None:
+        if self._takeover is not None:
+            self._go_on_with(self._takeover.socket)
         self._probes = probes
         self.socket.close(linger=0)
         self.socket = self._anew(probes=probes)
         self.route.use(self.socket)
+
+    def close(self) -> None:
+        """Hear nothing any more."""
+        if self._takeover is not None:
+            self._go_on_with(self._takeover.socket)
+        self.socket.close()
 
     def rest(self, milliseconds: int) -> None:
         """Wait for so long, or until something comes."""
@@ -212,7 +236,7 @@ class ZmqLine:
 
     def rekey(self) -> None:
         """Connect anew with the keys that the neighbour has by now."""
-        self._begin_anew(probes=self._probes)
+        self._begin_anew(probes=self._probes and self._takeover is None)
 
     def disconnect(self) -> None:
         """Hear nothing of the neighbour until connected anew; what lies unread goes with the socket."""
@@ -337,6 +361,6 @@ class ZmqTransport:
     def close(self) -> None:
         """Let the last frame leave and close."""
         for line in self.lines.values():
-            line.socket.close()
+            line.close()
         self._publisher.close()
         self._door.close()

@@ -10,6 +10,7 @@ from loopback import LONG_S
 from loopback_fixtures import Addresses, Context, Keep
 
 from agentd.shell.doors.door import Door
+from agentd.shell.doors.takeover import MOST_AHEAD, Takeover
 from agentd.shell.sockets import publisher, subscriber
 from agentd.shell.transport import PARTS_AT_ONCE, ZmqLine, ZmqTransport
 from agentd.wire.topics import FRAME_TOPIC
@@ -85,6 +86,69 @@ def test_who_was_cut_off_for_a_frame_that_is_too_long_is_seen_with_a_later_one(
     xpub.send(long)
     wait_for(xpub, b"\x00frame/")
     assert line.receive(False) is None
+
+
+def test_no_frame_is_lost_or_heard_twice_after_a_neighbour_that_was_slow_to_start_was_looked_for_again(
+    context: Context, addresses: Addresses, keep: Keep
+) -> None:
+    """Two hundred agents look for each other twice before the last one is there, and then rounds begin at once."""
+    xpub = keep(publisher(context, Door(addresses[2])))
+    line = line_of(context, addresses, keep)
+    for _ in range(2):
+        wait_for(xpub, b"\x01sync/1/")
+        line.reconnect()  # in vain; after the second time one part is let in whatever its length
+    wait_for(xpub, b"\x01sync/1/")
+    probing = line.socket
+    said = [b"frame/%d" % number for number in range(1000)]
+    xpub.send(said[0])
+    heard = [next_of(line)]
+    for part in said[1:4]:  # the neighbour does not wait until it is subscribed to anew
+        xpub.send(part)
+    wait_for(xpub, b"\x01sync/1/")
+    xpub.send(b"sync/1/hears it, too")
+    heard += [next_of(line) for _ in range(4)]
+    assert heard == [*said[:4], b"sync/1/hears it, too"]
+    rest = iter(said[4:])
+    until(lambda: one_more(xpub, line, next(rest)) and line.socket is not probing)
+    assert [one_more(xpub, line, next(rest)) for _ in range(3)] == [True] * 3
+    assert line.receive(False) is None
+    wait_for_none(xpub)
+
+
+def test_who_tells_the_next_socket_nothing_is_left_for_it_after_a_while(
+    context: Context, addresses: Addresses, keep: Keep
+) -> None:
+    xpub = keep(publisher(context, Door(addresses[2])))
+    line = line_of(context, addresses, keep)
+    wait_for(xpub, b"\x01sync/1/")
+    takeover = Takeover(keep(subscriber(context, 1, addresses[2])))
+    wait_for(xpub, b"\x01sync/1/")
+    for number in range(MOST_AHEAD):
+        assert takeover.has_read(b"frame/%d" % number)
+        assert not takeover.is_level()
+    xpub.send(b"frame/another")
+    assert takeover.socket.poll(int(LONG_S * 1000))
+    assert not takeover.is_level()
+    assert takeover.has_read(b"frame/more")
+    assert takeover.is_level()
+    line.close()
+
+
+def next_of(line: ZmqLine) -> bytes | None:
+    assert line.socket.poll(int(LONG_S * 1000))
+    return line.receive(False)
+
+
+def one_more(xpub: zmq.Socket[bytes], line: ZmqLine, part: bytes) -> bool:
+    xpub.send(part)
+    assert next_of(line) == part
+    return True
+
+
+def wait_for_none(xpub: zmq.Socket[bytes]) -> None:
+    """Nobody begins or ceases to listen any more."""
+    while xpub.poll(0):
+        assert xpub.recv() not in {b"\x00frame/", b"\x00sync/1/"}, "one of its sockets always listened"
 
 
 def wait_for(xpub: zmq.Socket[bytes], event: bytes) -> None:
