@@ -167,7 +167,7 @@ RULES = {
     ),
     "agentd.check": (
         *("agentd.check.*", "agentd.core.*", "agentd.environment", "agentd.shell.*"),
-        *("agentd.errors", "agentd.interrupts"),
+        *("agentd.errors", "agentd.interrupts", "agentd.wire"),
     ),
     "agentd.check.oracle": ("agentd.check.world", "agentd.core.*"),
     "agentd.check.scene": (

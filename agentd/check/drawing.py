@@ -27,6 +27,7 @@ DRIFT = 0.0005
 
 
 _SHIELDED = 1 / 3
+_SHARED = 0.3
 
 
 class Chance:
@@ -83,7 +84,7 @@ def draw(seed: int) -> World:
         world = _with_detour(chance, world)
     elif chance.of(0.06):
         world = _with_latecomers(chance, world)
-    return _shielded(_with_people(chance, world))
+    return _in_hosts(_shielded(_with_people(chance, world)))
 
 
 def _shielded(world: World) -> World:
@@ -91,6 +92,26 @@ def _shielded(world: World) -> World:
     if random.Random(f"agentd check wall {world.seed}").random() > _SHIELDED:
         return world
     return replace(world, algorithms=tuple("shielded" if name == "sealed" else name for name in world.algorithms))
+
+
+def _in_hosts(world: World) -> World:
+    """The same, in some worlds with agents that share processes; of a chance of its own: all else stays as it was."""
+    chance = Chance(world.seed, "hosts")
+    if not chance.of(_SHARED):
+        return world
+    left = list(world.honest)
+    hosts: list[tuple[int, ...]] = [(own,) for own, _ in world.hostile]
+    most = chance.pick((2, 2, 3, 4, world.agents))
+    while left:
+        mates = chance.some(left, chance.whole(min(2, most), most))
+        hosts.append(tuple(mates))
+        left = [own for own in left if own not in mates]
+    mates_of = {own: host for host in hosts for own in host}
+    faults = tuple(
+        replace(fault, agents=mates_of[fault.agents[0]]) if fault.kind == "stop" and chance.of(0.5) else fault
+        for fault in world.faults
+    )
+    return replace(world, hosts=tuple(sorted(hosts)), faults=faults)
 
 
 def _with_latecomers(chance: Chance, world: World) -> World:

@@ -28,7 +28,12 @@ from agentd.core.terms import Terms
 from agentd.core.trust.heads import HeadRules
 from agentd.core.trust.lives import Lives
 from agentd.environment.seating import Seating
+from agentd.shell.host.desk import Desk, HostedClient
+from agentd.shell.host.exchange import Exchange
 from agentd.shell.state.keeper import StateKeeper
+from agentd.wire.codec import decode_environment
+from agentd.wire.environment_messages import Pull
+from agentd.wire.topics import FRAME_TOPIC, sync_topic
 
 Patches = list[tuple[Any, str, Any]]
 """In whom what is put in place of what."""
@@ -141,6 +146,39 @@ def _window_for_all() -> Patches:
     return [(Latecomers, "admit", stale)]
 
 
+def _answers_mixed_up() -> Patches:
+    """A process hands what pulls have paid to its agents in another order than they asked."""
+    send = Desk._send
+
+    def swapped(self: Desk, clients: list[HostedClient], items: list[bytes]) -> None:
+        pulls = all(isinstance(decode_environment(item), Pull) for item in items)
+        send(self, clients[::-1] if pulls else clients, items)
+
+    return [(Desk, "_send", swapped)]
+
+
+def _first_listener() -> Patches:
+    """What is for one listener of a process goes to whoever listened first."""
+
+    def far_part(self: Exchange, host: int, speaker: int, part: bytes) -> None:
+        if self.host_of(speaker) == host:
+            for line in list(self._ears.get(speaker, {}).values())[: None if part.startswith(FRAME_TOPIC) else 1]:
+                line.hear(part)
+
+    return [(Exchange, "far_part", far_part)]
+
+
+def _names_believed() -> Patches:
+    """Whatever name a host speaks in, its agents are taken to have said it."""
+
+    def far_part(self: Exchange, _host: int, speaker: int, part: bytes) -> None:
+        for listener, line in self._ears.get(speaker, {}).items():
+            if part.startswith((FRAME_TOPIC, sync_topic(listener))):
+                line.hear(part)
+
+    return [(Exchange, "far_part", far_part)]
+
+
 def _never(_self: Gossip, _last: Repetition, _batch: Batch, _judge: Any) -> None:
     """Without the short cut, which would not come here."""
 
@@ -156,6 +194,9 @@ BUGS: dict[str, Callable[[], Patches]] = {
     "token-unchecked": _token_unchecked,
     "never-refilled": _never_refilled,
     "window-for-all": _window_for_all,
+    "answers-mixed-up": _answers_mixed_up,
+    "first-listener": _first_listener,
+    "names-believed": _names_believed,
 }
 """What can be planted, by name."""
 

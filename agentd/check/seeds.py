@@ -58,6 +58,7 @@ def contents(world: World) -> tuple[str, ...]:
     found.update(f"lie {attack}" for _, attack, _ in world.liars)
     found.update({f"{world.clock} clock": 1, "nothing at all": world.is_calm, "liars": len(world.liars)})
     found.update({"clock skew": len(world.skews), "budget": world.budget is not None, "states": len(world.states)})
+    found.update({"shared processes": any(len(host) > 1 for host in world.hosts)})
     found.update({"hostile neighbours": len(world.hostile), "short memory": world.window < world.rounds})
     return tuple(sorted(name for name, count in found.items() if count))
 

@@ -18,7 +18,7 @@ from agentd.core.policy import ALGORITHMS
 MOST_TRIES = 400
 """Worlds played; what is small enough by then is small enough."""
 
-ORDINARY = ("budget", "jitter_s", "window", "liars", "hostile", "skews")
+ORDINARY = ("budget", "jitter_s", "window", "liars", "hostile", "skews", "hosts")
 """What a world can do without."""
 
 

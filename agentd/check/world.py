@@ -71,6 +71,8 @@ class World:
     skews: tuple[float, ...] = ()
     """How much faster than the true time each clock goes."""
     faults: tuple[Fault, ...] = ()
+    hosts: tuple[tuple[int, ...], ...] = ()
+    """Who shares a process with whom; none: everybody has one alone."""
 
     @property
     def honest(self) -> list[int]:
@@ -92,6 +94,10 @@ class World:
     def bends(self) -> bool:
         """Whether somebody changes what others said."""
         return any(attack.startswith("relay-") for _, attack, _ in self.liars)
+
+    def host_of(self, agent: int) -> int:
+        """The process of an agent."""
+        return next((host for host, agents in enumerate(self.hosts) if agent in agents), agent)
 
     def neighbours(self, agent: int) -> list[int]:
         """In ascending order."""
@@ -144,6 +150,10 @@ class World:
             raise ValueError("its graph is not connected")
         if any(not ALGORITHMS[self.algorithms[own]].noised for own in self.states):
             raise ValueError("it has a state for somebody who adds no noise, and so keeps none")
+        if self.hosts and sorted(agent for host in self.hosts for agent in host) != list(range(self.agents)):
+            raise ValueError("where agents share processes each of them has one")
+        if any(len(host) != 1 and not set(host).isdisjoint(dict(self.hostile)) for host in self.hosts):
+            raise ValueError("an attacker shares a process with nobody")
         if not self.means or self.rounds < 1 or self.gamma < 0:
             raise ValueError("it needs arms, rounds and a lifetime")
 
@@ -171,6 +181,7 @@ class World:
             liars=tuple((moved(one), *rest) for one, *rest in self.liars if one != agent),  # type: ignore[misc]
             hostile=tuple((moved(one), attack) for one, attack in self.hostile if one != agent),
             faults=tuple(fault for fault in faults if fault.agents or fault.kind in EVERYWHERE),
+            hosts=tuple(rest for host in self.hosts if (rest := tuple(moved(one) for one in host if one != agent))),
         )
 
 

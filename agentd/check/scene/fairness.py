@@ -35,7 +35,8 @@ class Fairness:
     def __init__(self, stage: Stage) -> None:
         world = stage.world
         self._stage, self._world = stage, world
-        pull_s = world.work_s + 2 * world.sync_s + 2 * world.latency_s + 2 * world.jitter_s
+        shared = max([len(host) for host in world.hosts], default=1)  # one disk after the other
+        pull_s = world.work_s + 2 * shared * world.sync_s + 2 * world.latency_s + 2 * world.jitter_s
         self._natural_s = pull_s if world.clock == "lockstep" else max(pull_s, world.interval_s)
         slow_s = sum(
             [f.amount or f.for_s for f in world.faults if f.kind in ("slow", "slow-line", "reordering", "stall")]
@@ -191,5 +192,6 @@ class Fairness:
             "claims": (len(machine._intake._claims), len(node.neighbours)),
             "seats": (len(self._stage.environment.bandit.seats), world.agents),
         }
+        sizes |= node.host_sizes()
         beyond = {name: size for name, (size, bound) in sizes.items() if size > bound}
         return f"{beyond} are more than the terms account for" if beyond else None

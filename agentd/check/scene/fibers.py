@@ -16,8 +16,8 @@ Event = Callable[[], "Fiber | None"]
 """What happens; the fiber that goes on then, if one does."""
 
 
-class Killed(BaseException):
-    """The process is gone; nothing of the daemon catches this."""
+class Killed(KeyboardInterrupt):
+    """The process is gone; nothing of the daemon catches this, and asyncio ends its loop with it at once."""
 
 
 class Timeline:

@@ -17,6 +17,7 @@ from agentd.environment.run_terms import RunTerms
 from agentd.environment.shared_bandit import Counted, SharedBandit
 from agentd.environment.store import Store
 from agentd.errors import AgentdError
+from agentd.wire.parcel import decode_parcel, is_parcel
 
 Reply = Callable[[bytes], None]
 
@@ -166,7 +167,11 @@ class HostedEnvironment:
         if self.dies_at == "after saving":
             raise Killed
         reply, request = self._asked[connection]
-        self.judge(request, data)
+        if is_parcel(request):
+            for asked, answered in zip(decode_parcel(request).items, decode_parcel(data).items, strict=True):
+                self.judge(asked, answered)
+        else:
+            self.judge(request, data)
         self._timeline.at(self._timeline.now_s + self.latency_s, lambda: reply(data))
         return True
 

@@ -294,9 +294,8 @@ def _subscribes(of: Hostile, round_: int) -> None:
     of.frame(round_)
     for victim in of.victims:
         for other in of.world.neighbours(victim)[:3]:
-            end = of._wires.ends[victim]
-            if end.is_up and other != of.own:
-                end.sees(other, True)
+            if other != of.own:
+                of._wires.pretend(other, victim)
 
 
 ATTACKS: dict[str, Callable[[Hostile, int], None]] = {

@@ -146,6 +146,11 @@ class Wires:
 
         self.timeline.at(self.timeline.now_s + after_s, connect)
 
+    def pretend(self, listener: int, speaker: int) -> None:
+        """Have somebody see a listener that does not listen."""
+        if self.ends[speaker].is_up:
+            self.ends[speaker].sees(listener, True)
+
     def _is_apart(self, one: int, other: int) -> bool:
         return bool(self.cuts[one, other] or self.cuts[other, one] or self.stalls[one, other])
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Coroutine
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agentd.check.scene.fibers import Fiber, Killed
 from agentd.check.scene.lines import MemoryEnd
@@ -25,8 +24,8 @@ from agentd.core.saved_state import SavedState
 from agentd.errors import AgentdError, BudgetExhausted, LinkError, StateUnusable
 from agentd.settings import AgentSettings
 from agentd.shell.attendance.agent_making import agent_of
-from agentd.shell.attendance.attending import attend
-from agentd.shell.environment_client import RunOver
+from agentd.shell.attendance.attending import OpeningTransport, attend
+from agentd.shell.environment_client import EnvironmentClient, RunOver
 from agentd.shell.health import Health
 from agentd.shell.json_log import Log
 from agentd.shell.link import Link
@@ -41,6 +40,12 @@ BACK_S = 0.3
 """How soon a supervisor starts an agent again that ended by itself."""
 MOST_STARTS = 60
 READY_S = 5.0
+
+
+class NodeEnd(OpeningTransport, Protocol):
+    """The transport of one life of an agent."""
+
+    is_up: bool
 
 
 class Node:
@@ -60,7 +65,7 @@ class Node:
         self.rate = 1.0 + (world.skews[own] if world.skews else 0.0)
         self.agent: Agent | None = None
         self.link: Link | None = None
-        self.end: MemoryEnd | None = None
+        self.end: NodeEnd | None = None
         self.fiber: Fiber | None = None
         self.stop = asyncio.Event()
         self.lives = self.tokens = 0
@@ -115,10 +120,15 @@ class Node:
         self.is_up, self.dies_at = True, ""
         self.stop = asyncio.Event()
         self.agent = self.link = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """In a process of its own."""
         end = MemoryEnd(self.own, self.stage.wires, self._fiber_now, self.now_s)
-        end.before_publishing, end.after_publishing = self._before_publishing, partial(self.passes, "after sending")
+        end.before_publishing, end.after_publishing = self.before_publishing, self.after_publishing
         self.end = self.stage.wires.ends[self.own] = end
-        self.fiber = self.stage.timeline.begin(partial(self._live, end))
+        client = MemoryClient(end, self.stage.environment, self.token, self.stop, self._log)
+        self.fiber = self.stage.timeline.begin(lambda: _finish(self._live(end, client)))
 
     def tell(self, what: str) -> None:
         """Add a line to the story."""
@@ -137,15 +147,23 @@ class Node:
         if not self.is_up:
             return
         self.tell(f"is gone, its state: {left}")
+        self._kill_process(away_s, powerless=left == "machine")
+        if left in ("lost", "lost-seat"):
+            self.lose_state(seat=left == "lost-seat")
+
+    def falls(self) -> None:
+        """Its process is gone."""
         self.is_up, self.dies_at = False, ""
         assert self.end is not None  # noqa: S101 - it is up
         self.end.is_up = False
+
+    def _kill_process(self, away_s: float, *, powerless: bool) -> None:
+        """End the process where it is; it comes back later."""
+        self.falls()
         self._fiber_now().kill()
-        self.stage.wires.gone(self.end, self.neighbours)
-        if left == "machine":
+        self._is_gone()
+        if powerless:
             self.disk.lose_power()
-        elif left in ("lost", "lost-seat"):
-            self.lose_state(seat=left == "lost-seat")
         self.stage.come_back(away_s, self.start)
 
     def lose_state(self, *, seat: bool) -> None:
@@ -153,6 +171,14 @@ class Node:
         self.disk.wipe()
         self.is_old = False
         self.needs_seat = self.needs_seat or seat
+
+    def host_sizes(self) -> dict[str, tuple[int, int]]:
+        """What its process keeps for it and others, and the most that it may; alone it keeps nothing for others."""
+        return {}
+
+    def drain(self) -> None:
+        """Tell it to stop in good order."""
+        self.stop.set()
 
     def pause(self, until_s: float) -> None:
         """Stop the process for a while."""
@@ -164,19 +190,28 @@ class Node:
         return self.fiber
 
     def _waits(self, seconds: float) -> None:
-        if seconds and self.end is not None:
-            self.end.let_pass(seconds, lambda: False)
+        if seconds and self.fiber is not None:
+            self.fiber.wait(self.stage.timeline.now_s + max(0.0, seconds))
 
-    def _before_publishing(self, part: bytes) -> None:
+    def _is_gone(self) -> None:
+        """Its connections break."""
+        assert isinstance(self.end, MemoryEnd)  # noqa: S101 - in a process of its own it has no other
+        self.stage.wires.gone(self.end, self.neighbours)
+
+    def before_publishing(self, part: bytes) -> None:
         self.passes("before sending")
         self.spoke_s = self.stage.timeline.now_s
         self.stage.witness.publishes(self, part)
 
-    def _live(self, end: MemoryEnd) -> None:
+    def after_publishing(self) -> None:
+        """Something has left."""
+        self.passes("after sending")
+
+    async def _live(self, end: NodeEnd, client: EnvironmentClient) -> None:
         """One life, to its end."""
         fault: AgentdError | None = None
         try:
-            _finish(self._attend(end))
+            await self._attend(end, client)
         except (RunOver, BudgetExhausted):
             pass
         except AgentdError as failure:
@@ -184,7 +219,7 @@ class Node:
         if not self.is_up or self.end is not end:
             return
         self.is_up = end.is_up = False
-        self.stage.wires.gone(end, self.neighbours)
+        self._is_gone()
         if fault is None:
             self.is_done = not self.stop.is_set() or self.is_at_the_end
             if self.is_done:
@@ -202,8 +237,7 @@ class Node:
         else:
             self.stage.come_back(BACK_S, self.start)
 
-    async def _attend(self, end: MemoryEnd) -> None:
-        client = MemoryClient(end, self.stage.environment, self.token, self.stop, self._log)
+    async def _attend(self, end: NodeEnd, client: EnvironmentClient) -> None:
         try:
             journal = StateJournal.over(self.disk, _identity(self.settings)) if self.keeps_state else None
         except OSError as fault:  # as `StateJournal.open` does

@@ -16,8 +16,10 @@ from pathlib import Path
 from agentd.check.scene.fibers import Timeline
 from agentd.check.scene.hosted_environment import HostedEnvironment
 from agentd.check.scene.hostile import Hostile
+from agentd.check.scene.hostile_host import HostileHost
 from agentd.check.scene.lines import Wires
 from agentd.check.scene.node import Node
+from agentd.check.scene.shared_process import HostedNode, SharedProcess
 from agentd.check.scene.story import Story
 from agentd.check.scene.witness import Violation, Witness
 from agentd.check.world import Fault, World
@@ -46,8 +48,33 @@ class Stage:
         self.environment = HostedEnvironment(terms, place, self.timeline, self.story)
         self.environment.latency_s = world.work_s / 2
         self.witness = Witness(self)
-        self.nodes = {own: Node(self, own) for own in world.honest}
-        self.hostile = [Hostile(world, own, self.terms.run, self.wires, self.environment) for own, _ in world.hostile]
+        strangers = dict(world.hostile)
+        self.processes = {
+            number: SharedProcess(self, number, agents)
+            for number, agents in enumerate(world.hosts)
+            if strangers.keys().isdisjoint(agents)
+        }
+        """Where agents share them."""
+        self.nodes = {own: self._node(own) for own in world.honest}
+        self.hostile = [self._stranger(own) for own in strangers]
+
+    def place_of(self, agent: int) -> int:
+        """Where the lines of an agent begin: the number of its host, or its own."""
+        return self.world.host_of(agent)
+
+    def _node(self, own: int) -> Node:
+        return HostedNode(self, own, self.processes[self.place_of(own)]) if self.processes else Node(self, own)
+
+    def _stranger(self, own: int) -> Hostile:
+        lines: Wires | HostileHost = self.wires
+        if self.processes:
+            lines = HostileHost(self.world, self.wires, self.place_of(own))
+        hostile = Hostile(self.world, own, self.terms.run, lines, self.environment)
+        if isinstance(lines, HostileHost):
+            lines.hostile = hostile
+        else:
+            lines.ends[own] = hostile
+        return hostile
 
     def play(self) -> Witness:
         """To the end; Violation where something happens that must not."""
@@ -56,7 +83,8 @@ class Stage:
         environment.counted, environment.judge = self.witness.counted, self.witness.answered
         self._reserve_seats()
         for hostile in self.hostile:
-            self.wires.ends[hostile.own] = hostile
+            if isinstance(hostile._wires, HostileHost):
+                hostile._wires.start()
             hostile.start()
         for node in self.nodes.values():
             node.start()
@@ -138,16 +166,21 @@ class Stage:
     def _across(self, fault: Fault) -> list[tuple[int, int]]:
         """The lines, both ways, between those named and the others; with `how`, out of them only."""
         inside = set(fault.agents)
-        out = [(a, b) for a, b in _both_ways(self.world) if a in inside and b not in inside]
+        out = [self._line(a, b) for a, b in _both_ways(self.world) if a in inside and b not in inside]
+        out = [(a, b) for a, b in out if a != b]  # within a process nothing is ever cut
         return out if fault.how == "one-way" else out + [(b, a) for a, b in out]
+
+    def _line(self, speaker: int, listener: int) -> tuple[int, int]:
+        return self.place_of(speaker), self.place_of(listener)
 
     def _slow(self, fault: Fault) -> None:
         for agent in fault.agents:
-            self.wires.slow_s[agent] = fault.amount
-            self.later(fault.for_s, partial(self.wires.slow_s.__setitem__, agent, 0.0))
+            place = self.place_of(agent)
+            self.wires.slow_s[place] = fault.amount
+            self.later(fault.for_s, partial(self.wires.slow_s.__setitem__, place, 0.0))
 
     def _slow_line(self, fault: Fault) -> None:
-        line = fault.agents[0], fault.agents[1]
+        line = self._line(fault.agents[0], fault.agents[1])
         self.wires.slow_lines_s[line] = fault.amount
         self.later(fault.for_s, partial(self.wires.slow_lines_s.__setitem__, line, 0.0))
 
@@ -177,7 +210,7 @@ class Stage:
         for node in self._named(fault):
             if node.is_up:
                 node.death = fault.for_s, "kept"
-                node.stop.set()
+                node.drain()
 
     def _slow_disk(self, fault: Fault) -> None:
         for node in self._named(fault):

@@ -3,6 +3,7 @@
 exactly the γ-ball      a message never reaches anybody beyond γ hops; without faults everybody within, in time; with
                         delays only, everybody within; after faults, everybody within again
 nothing counted twice   what an agent knows is a recount of what came (`recount`)
+rewards are one's own   what goes in was paid for this trial of this agent
 no trial reused         no pull counts twice, no reward goes in twice, no trial says two things (`spending`)
 nothing noised twice, ledger ≥ what was sent, budget kept                                       (`spending`)
 on disk before sent     what leaves is in the state that would survive the machine
@@ -55,6 +56,7 @@ class Witness:
         self.spending = {own: Spending(world.budget) for own in world.honest}
         self.recounts: dict[int, Recount] = {}
         self._pulled: set[tuple[int, int]] = set()
+        self._rewards: dict[tuple[int, int], int] = {}
         self.seen: Counter[str] = Counter()
         """What happened, for the summary."""
 
@@ -84,6 +86,9 @@ class Witness:
 
         def witnessed_advance(reward: int) -> Turn:
             intent = agent.choose()
+            paid = self._rewards.get((own, intent.trial))
+            wrong = f"trial {intent.trial} was paid {paid}, and it takes {reward}" if paid != reward else None
+            self.fail("rewards are one's own", wrong, own)
             turn = advance(reward)
             self.recounts[own].pulled(intent.arm)
             self.fail("no trial reused", self.spending[own].advances(agent, intent, turn, node.lineage), own)
@@ -152,10 +157,11 @@ class Witness:
 
     def counted(self, pulls: Sequence[Counted]) -> None:
         """The environment has counted pulls."""
-        for agent, trial, _, _ in pulls:
+        for agent, trial, _, reward in pulls:
             twice = (agent, trial) in self._pulled
             self.fail("no trial reused", f"trial {trial} of agent {agent} counts twice" if twice else None)
             self._pulled.add((agent, trial))
+            self._rewards[agent, trial] = reward
 
     def answered(self, request: bytes, reply: bytes) -> None:
         """The environment has answered somebody."""

@@ -37,6 +37,12 @@ class Desk:
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], address: str, waits: Waits, log: Log, slice_s: float
     ) -> None:
+        self._begin(requester(context, address), address, waits, log, slice_s)
+        self.route = Route(self.socket, address)
+
+    def _begin(self, socket: zmq.Socket[bytes], address: str, waits: Waits, log: Log, slice_s: float) -> None:
+        """Nobody has asked yet; whatever carries the parcels."""
+        self.socket = socket
         self.address = address
         self.waits = waits
         self.slice_s = slice_s
@@ -48,8 +54,6 @@ class Desk:
         self._looked_s = waits.now_s()
         self.waited_s = self._heard_s = 0.0
         """For how long the process has listened, and until when something came, by that clock."""
-        self.socket = requester(context, address)
-        self.route = Route(self.socket, address)
 
     def ask(self, client: HostedClient, data: bytes) -> None:
         """Take up a request; it leaves with others."""

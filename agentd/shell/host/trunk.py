@@ -8,7 +8,7 @@ of ours listens to whom of its agents; what is published before that is lost, as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import zmq
 
@@ -46,36 +46,28 @@ class _Way:
         """The number of the last bundle that came from there."""
 
 
-class ZmqTrunk:
-    """The sockets of one host to all others."""
+class BundleTrunk:
+    """What goes between one host and all others, over whatever carries bundles."""
 
     exchange: Exchange
     """Whoever is told what comes; set by who makes both."""
 
     def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], own: int, listen: str, others: Mapping[int, str], log: Log
+        self,
+        own: int,
+        others: Iterable[int],
+        publisher: zmq.Socket[bytes],
+        subscribers: Mapping[int, zmq.Socket[bytes]],
+        log: Log,
     ) -> None:
         self._own = own
         self._log = log
-        self._door = Door(listen)
-        self._hosts = 1 + max((own, *others))
         self._ways = {host: _Way() for host in others}
+        self._hosts = 1 + max((own, *self._ways))
         self.lost = self.wrong = 0
         """Bundles that never came, and those that could not be read."""
-        self._publisher = bundle_publisher(context, self._door)
-        self._subscribers: dict[int, zmq.Socket[bytes]] = {}
-        try:
-            for host, address in others.items():
-                self._subscribers[host] = bundle_subscriber(context, own, address)
-        except BaseException:
-            self.close()
-            raise
-
-    @property
-    def sockets(self) -> Iterator[zmq.Socket[bytes]]:
-        """What to wait for."""
-        yield self._publisher
-        yield from self._subscribers.values()
+        self._publisher = publisher
+        self._subscribers = subscribers
 
     def join(self, listener: int, speaker: int, joined: bool) -> None:
         """One of ours begins or ceases to listen to one of theirs."""
@@ -109,13 +101,6 @@ class ZmqTrunk:
                 except zmq.Again:
                     break
                 self._take(host, part)
-
-    def close(self) -> None:
-        """Let the last frames leave and close."""
-        for socket in self._subscribers.values():
-            socket.close()
-        self._publisher.close()
-        self._door.close()
 
     def _send(self, host: int, way: _Way) -> None:
         ears, way.ears = way.ears[:MOST_ENTRIES], way.ears[MOST_ENTRIES:]
@@ -157,3 +142,34 @@ class ZmqTrunk:
             self.exchange.far_ear(host, *ear)
         for said in bundle.said:
             self.exchange.far_part(host, *said)
+
+
+class ZmqTrunk(BundleTrunk):
+    """The same over sockets."""
+
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], own: int, listen: str, others: Mapping[int, str], log: Log
+    ) -> None:
+        self._door = Door(listen)
+        subscribers: dict[int, zmq.Socket[bytes]] = {}
+        publisher = bundle_publisher(context, self._door)
+        super().__init__(own, others, publisher, subscribers, log)
+        try:
+            for host, address in others.items():
+                subscribers[host] = bundle_subscriber(context, own, address)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def sockets(self) -> Iterator[zmq.Socket[bytes]]:
+        """What to wait for."""
+        yield self._publisher
+        yield from self._subscribers.values()
+
+    def close(self) -> None:
+        """Let the last frames leave and close."""
+        for socket in self._subscribers.values():
+            socket.close()
+        self._publisher.close()
+        self._door.close()
