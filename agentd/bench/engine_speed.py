@@ -19,7 +19,7 @@ from agentd.simulation.engine import run_vector
 ARMS = 5
 GAMMA = 2
 RUNS_SIDE_BY_SIDE = 4
-ALGORITHMS = {"private-ucb": (0.0, 1.0), "byzantine-ucb": (0.3, 0.7)}
+ALGORITHMS = {"private-ucb": (0.0, 1.0), "byzantine-ucb": (0.3, 0.7), "sealed": (0.0, 1.0), "shielded": (0.0, 1.0)}
 """What is measured, and where its arms are drawn from, as in the paper's figures."""
 
 DrawNetwork = Callable[[int], Network]
@@ -28,14 +28,19 @@ DrawNetwork = Callable[[int], Network]
 def bench_simulate(
     draw: DrawNetwork, *, rounds: int = 2000, repetitions: int = 5, long_rounds: int = 10_000
 ) -> dict[str, Any]:
-    """Throughput (interleaved repetitions) and growth (rounds 1,000–2,000 against the last 1,000) of each algorithm."""
+    """Throughput (interleaved repetitions) and growth (rounds 1,000–2,000 against the last 1,000) of each algorithm.
+
+    Throughput is that of some runs side by side, as experiments have them, and of one of them alone.
+    """
     specs = {name: _specs(name, draw, rounds) for name in ALGORITHMS}
     for runs in specs.values():  # once unmeasured, so that caches, allocator and clocks have settled
         _throughput(runs)
     rates: dict[str, list[float]] = {name: [] for name in specs}
+    alone: dict[str, list[float]] = {name: [] for name in specs}
     for _ in range(repetitions):
         for name, runs in specs.items():
             rates[name].append(_throughput(runs))
+            alone[name].append(_throughput(runs[:1]))
     return {
         name: {
             "agents": runs[0].network.agents,
@@ -44,6 +49,7 @@ def bench_simulate(
             "rounds": rounds,
             "runs_side_by_side": RUNS_SIDE_BY_SIDE,
             "agent_trials_per_cpu_second": spread(rates[name]),
+            "one_run": {"agent_trials_per_cpu_second": spread(alone[name])},
             "growth": _growth([replace(spec, rounds=long_rounds) for spec in runs]),
         }
         for name, runs in specs.items()

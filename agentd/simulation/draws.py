@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from agentd.core.chance import Purpose, Rekeyed, stream
+from agentd.core.chance import Purpose, Rekeyed
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
-_FIRST = 32  # variates that every noise stream starts with
-_BLOCK = 512  # variates that a noise stream is given at once after that
+_BLOCKS = 16, 136, 1032  # draws that a noise stream is given at once, more each time; no powers of two, as below
+_DRAWN_BEFORE = 0, 16, 152
 _TRIALS = 520  # drawn at once: a multiple of the four words that Philox makes per counter step, and no power of two,
 # or a trial of many streams would be read from few lines of the cache
 _DRAWN = 1 << 23  # uniforms held at once, 64 MB: where streams are many, fewer trials are drawn at once
@@ -46,59 +49,79 @@ class UniformsPerTrial:
             self._rekeyed.at(seed, self._purpose, agent, skip=skip).random(out=self._drawn[row])
 
 
-class UnitNoise:
-    """For each of many (agent, arm) streams, pairs of standard exponentials, handed out pair by pair.
+class LaplaceNoise:
+    """For each of many (agent, arm) streams, its seeded discrete Laplace draws, handed out one by one.
 
-    ⌊scale·e₁⌋ − ⌊scale·e₂⌋ is the seeded discrete Laplace draw; multiplying and rounding is the caller's. Most streams
-    are hardly used (arms that nobody pulls for long) and many never, so a stream has no room before it is asked, then a
-    short block that is drawn without opening it, and a long one after that.
+    A draw is ⌊scale·e₁⌋ − ⌊scale·e₂⌋ with two standard exponentials; which scale the n-th draw of a stream has is known
+    beforehand. Most streams are hardly used (arms that nobody pulls for long) and many never, so a stream has no room
+    before it is asked, then a short block, and long ones after that.
     """
 
-    def __init__(self, keys: Sequence[tuple[int, int, int]]) -> None:
+    def __init__(self, keys: Sequence[tuple[int, int, int]], scales: Floats) -> None:
         self._keys = keys
-        self._flat = np.empty(_BLOCK)
+        self._scales = scales
+        self._flat = np.empty(_BLOCKS[-1], dtype=np.int64)
         self._used = 0
-        self._next = np.zeros(len(keys), dtype=np.int64)
-        self._end = np.zeros(len(keys), dtype=np.int64)
-        self._opened: dict[int, tuple[np.random.Generator, int]] = {}
+        self._next, self._end, self._drawn = np.zeros((3, len(keys)), dtype=np.int64)
+        self._places: dict[int, Any] = {}
         self._rekeyed = Rekeyed()
 
-    def take(self, rows: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """The next pair of each of these (distinct) streams."""
+    def take(self, rows: Ints) -> Ints:
+        """The next draw of each of these (distinct) streams."""
         place = self._next[rows]
-        if (spent := place == self._end[rows]).any():
+        spent = place == self._end[rows]
+        if np.count_nonzero(spent):
             self._refill(rows[spent])
             place = self._next[rows]
-        self._next[rows] = place + 2
-        return self._flat[place], self._flat[place + 1]
+        self._next[rows] = place + 1
+        return self._flat[place]
 
-    def _refill(self, rows: NDArray[np.int64]) -> None:
-        self._begin(rows[self._end[rows] == 0])
-        for row in rows[self._next[rows] == self._end[rows]].tolist():
-            if row not in self._opened:
-                seed, agent, arm = self._keys[row]
-                generator = stream(seed, Purpose.NOISE, agent, arm)
-                generator.standard_exponential(_FIRST)
-                self._opened[row] = generator, self._room(_BLOCK)
-            generator, start = self._opened[row]
-            generator.standard_exponential(out=self._flat[start : start + _BLOCK])
-            self._next[row], self._end[row] = start, start + _BLOCK
+    def taken(self) -> Ints:
+        """How many draws each stream has handed out."""
+        return self._drawn - (self._end - self._next)
 
-    def _begin(self, rows: NDArray[np.int64]) -> None:
-        """Draw the first block of streams that were never asked."""
-        start = self._room(_FIRST * len(rows))
-        first = self._flat[start : start + _FIRST * len(rows)].reshape(len(rows), _FIRST)
+    def _refill(self, rows: Ints) -> None:
+        drawn = self._drawn[rows]
+        for before in np.unique(drawn).tolist():
+            self._draw_block(rows[drawn == before], before)
+
+    def _draw_block(self, rows: Ints, before: int) -> None:
+        """The next block of streams of which so many draws were made before."""
+        room = min(_BLOCKS[bisect_left(_DRAWN_BEFORE, before, hi=len(_BLOCKS) - 1)], len(self._scales) - before)
+        exponentials = np.empty((len(rows), 2 * room))
         for place, row in enumerate(rows.tolist()):
-            seed, agent, arm = self._keys[row]
-            self._rekeyed.at(seed, Purpose.NOISE, agent, arm).standard_exponential(out=first[place])
-        self._next[rows] = start + _FIRST * np.arange(len(rows))
-        self._end[rows] = self._next[rows] + _FIRST
+            self._stream(row, before).standard_exponential(out=exponentials[place])
+            if before >= _DRAWN_BEFORE[-1]:
+                self._places[row] = self._rekeyed.place()
+        start = self._room(room * len(rows))
+        drawn = laplace(exponentials, self._scales[before : before + room])
+        self._flat[start : start + drawn.size] = drawn.ravel()
+        self._next[rows] = start + room * np.arange(len(rows))
+        self._end[rows] = self._next[rows] + room
+        self._drawn[rows] = before + room
+
+    def _stream(self, row: int, before: int) -> np.random.Generator:
+        """A stream where it was left; as long as little was drawn, drawing that again is the shortest way there."""
+        if row in self._places:
+            return self._rekeyed.back_at(self._places[row])
+        seed, agent, arm = self._keys[row]
+        generator = self._rekeyed.at(seed, Purpose.NOISE, agent, arm)
+        if before:
+            generator.standard_exponential(2 * before)
+        return generator
 
     def _room(self, size: int) -> int:
-        """Where there is room for so many exponentials more."""
+        """Where there is room for so many draws more."""
         start, self._used = self._used, self._used + size
         if self._used > len(self._flat):
-            grown = np.empty(max(self._used, 2 * len(self._flat)))
+            grown = np.empty(max(self._used, 2 * len(self._flat)), dtype=np.int64)
             grown[:start] = self._flat[:start]
             self._flat = grown
         return start
+
+
+def laplace(exponentials: Floats, scales: Floats) -> Ints:
+    """Discrete Laplace draws from pairs of exponentials that follow each other, one for each scale."""
+    first, second = np.floor(scales * exponentials[..., ::2]), np.floor(scales * exponentials[..., 1::2])
+    first -= second
+    return first.astype(np.int64)

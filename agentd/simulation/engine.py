@@ -19,9 +19,8 @@ from agentd.core.chance import Purpose
 from agentd.core.grid import UNIT
 from agentd.core.lies import Attack
 from agentd.core.policy import ALGORITHMS
-from agentd.core.privacy.ledger import Ledger, Release
+from agentd.core.privacy.ledger import Ledger, Release, composed_epsilons
 from agentd.core.privacy.sealing import Weighting
-from agentd.core.privacy.series import ReleaseSeries, scale_steps
 from agentd.errors import SettingsError
 from agentd.runs.regret import NO_REWARD, NOT_PULLED, rounds_made
 from agentd.runs.spec import Outcome, RunSpec, scheduled_at_delta
@@ -36,6 +35,8 @@ from agentd.simulation.vector_policies import (
     Together,
     TogetherPrivate,
     VectorPolicy,
+    release_pulls,
+    release_scales,
 )
 from agentd.simulation.vector_robust import TogetherRobust
 from agentd.simulation.vector_sealed import TogetherSealed, TogetherThompson
@@ -198,11 +199,12 @@ def _one_release(spec: RunSpec) -> float:
 
 def _charge(outcomes: Sequence[Outcome], spec: RunSpec, pulls: Ints) -> None:
     """What the agents' ledgers hold at the end; which releases there were follows from the pulls of each arm."""
-    thresholds = _thresholds(spec, int(pulls.max()))
+    thresholds = _thresholds(spec)
     releases = np.searchsorted(thresholds, pulls, side="right")
     worst_arm = releases.max(axis=0)
     numbers = np.unique(worst_arm)
-    composed = np.array(_composed(thresholds, spec.policy.v, numbers.tolist()))
+    scales = release_scales(thresholds, spec.policy.v)[: numbers[-1]].astype(np.int64)
+    composed = np.array(composed_epsilons(scales.tolist(), numbers.tolist()))
     at_delta = _at_delta(spec, worst_arm.shape[1])
     for run, outcome in enumerate(outcomes):
         outcome.releases = int(releases[:, run].sum())
@@ -215,20 +217,9 @@ def _at_delta(spec: RunSpec, agents: int) -> NDArray[np.float64]:
     return np.full(agents, scheduled_at_delta(spec, spec.algorithm))
 
 
-def _thresholds(spec: RunSpec, most: int) -> list[int]:
-    """After how many pulls of an arm there was a release, up to `most`."""
+def _thresholds(spec: RunSpec) -> tuple[int, ...]:
+    """After how many pulls of an arm there was a release, if there were so many."""
     if spec.algorithm == "dp-ucb-int":
         interval = math.ceil(1.0 / spec.policy.epsilon)
-        return list(range(interval, most + 1, interval))
-    return ReleaseSeries(spec.policy.epsilon, spec.policy.v).thresholds(most)
-
-
-def _composed(thresholds: Sequence[int], v: float, numbers: Sequence[int]) -> list[float]:
-    """The ε of one arm after each of these numbers of releases, ascending."""
-    ledger = Ledger()
-    composed = []
-    for number in numbers:
-        for pulls in thresholds[ledger.releases() : number]:
-            ledger.record(Release(0, pulls, pulls, scale_steps(pulls, v)))
-        composed.append(ledger.epsilon_one_reward())
-    return composed
+        return tuple(range(interval, spec.rounds + 1, interval))
+    return release_pulls(spec.policy.epsilon, spec.policy.v, spec.rounds)

@@ -12,6 +12,7 @@ product are computed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +69,8 @@ class Spread:
         # For one half, row and run the lags stand side by side, as the stacked matrix wants them.
         self._said = np.zeros((halves, rows, len(specs), self.lags, self._origins))
         self._active: list[list[list[int]]] = []
+        self._moving: list[list[int]] = [[] for _ in specs]
+        """Per run, the rows of which anything was said in the last γ rounds."""
 
     def grow(self, rows: int) -> None:
         """Make room for more rows."""
@@ -76,29 +79,32 @@ class Spread:
 
     def say(self, trial: int, values: Floats, active: list[list[int]]) -> None:
         """Note what was said at a trial: `values` of shape (row, run, agent), and each run's rows in use."""
-        if not self.lags:
+        if not self.lags or not (any(active) or any(self._moving)):
             return
+        before = self._active
+        self._active = [active, *before[: self.lags - 1]]
         # Rows that nobody has used for γ rounds hold nothing, and stay as they are.
-        moving = {row for rows in (active, *self._active) for of_run in rows for row in of_run}
+        moving = {row for lag in (active, *before) for of_run in lag for row in of_run}
         for half in range(self._halves):
             mine = slice((half ^ trial) % self._halves, None, self._halves)
             for row in moving:
                 said, new = self._said[half, row], values[row, :, mine]
                 said[:, 1:] = said[:, :-1]
                 said[:, 0, : new.shape[1]] = new
-        self._active = [active, *self._active[: self.lags - 1]]
+        for run, rows in enumerate(active):
+            if not all(lag[run] == rows for lag in before) or rows != self._moving[run]:
+                self._moving[run] = sorted({row for lag in self._active for row in lag[run]})
 
     def arrive(self, trial: int, into: Floats) -> list[int]:
         """Put what arrives everywhere before `trial` in `into`, zero so far, of shape (half, row, run, agent).
 
         Returned are the rows of which anything may have.
         """
-        arrived: set[int] = set()
-        for run, versions in enumerate(self._matrices):
-            rows = sorted({row for active in self._active for row in active[run]})
+        if not any(self._moving):
+            return []
+        for run, (rows, versions) in enumerate(zip(self._moving, self._matrices, strict=True)):
             if not rows:
                 continue
-            arrived.update(rows)
             for half in range(self._halves):
                 matrix = versions[(half ^ trial) % self._halves]
                 said = self._said[half, :, run].reshape(-1, self.lags * self._origins)[:, : len(matrix)]
@@ -107,7 +113,7 @@ class Spread:
                 else:
                     for row in rows:
                         _product(said[row], matrix, into[half, row, run])
-        return sorted(arrived)
+        return sorted(set(chain.from_iterable(self._moving)))
 
 
 def spread_of(specs: Sequence[RunSpec], rows: int, halves: int = 1) -> Spread | SparseSpread:
@@ -128,8 +134,8 @@ def _product(said: Floats, matrix: Floats, out: Floats) -> None:
 
     A matrix is larger than the cache of a core; an arm that a handful of agents explored needs a handful of its rows.
     """
-    origins = said.nonzero()[0]
-    if len(origins) * _FEW < len(said):
+    if np.count_nonzero(said) * _FEW < len(said):
+        origins = said.nonzero()[0]
         np.dot(said[origins], matrix[origins], out=out)
     else:
         np.dot(said, matrix, out=out)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -18,7 +20,7 @@ from agentd.core.grid import UNIT
 from agentd.core.policy.base import widened_log
 from agentd.core.privacy.series import ReleaseSeries, scale_steps
 from agentd.runs.spec import RunSpec
-from agentd.simulation.draws import UnitNoise
+from agentd.simulation.draws import LaplaceNoise
 from agentd.simulation.spread import Packing, spread_of
 
 Floats = NDArray[np.float64]
@@ -73,8 +75,10 @@ class Layout:
 
     def active(self, rows: Ints, number: int, who: Ints | None = None) -> list[list[int]]:
         """Per run, which of `number` rows anybody used; `rows` are those of everybody, or of `who`."""
-        offset = self._run_offset if who is None else self._run_offset[who]
-        used = np.bincount(offset * number + rows, minlength=self.runs * number)
+        cells = rows
+        if self.runs > 1:
+            cells = number * (self._run_offset if who is None else self._run_offset[who]) + rows
+        used = np.bincount(cells, minlength=self.runs * number)
         active: list[list[int]] = [[] for _ in range(self.runs)]
         for cell in used.nonzero()[0].tolist():
             active[cell // number].append(cell % number)
@@ -87,12 +91,18 @@ def best_of(index: Floats) -> Ints:
     return arm
 
 
-def ucb_index(sums: Floats, counts: Floats, trial: int) -> Floats:
-    """S/N + √(2 ln t / N) in grid steps."""
-    radius = widened_log(trial) / counts
-    np.sqrt(radius, out=radius)
-    radius += sums / counts
-    return radius
+class UcbIndex:
+    """S/N + √(2 ln t / N) in grid steps, again and again in the same place."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._index, self._mean = layout.zeros(), layout.zeros()
+
+    def at(self, trial: int, sums: Floats, counts: Floats) -> Floats:
+        """The index of each arm for each agent; what was returned before is overwritten."""
+        index = np.divide(widened_log(trial), counts, out=self._index)
+        np.sqrt(index, out=index)
+        index += np.divide(sums, counts, out=self._mean)
+        return index
 
 
 class Alone:
@@ -101,12 +111,13 @@ class Alone:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._sums, self._counts = layout.zeros(), layout.zeros()
+        self._index = UcbIndex(layout)
 
     def choose(self, trial: int) -> Ints:
         """Each arm once, then the largest index."""
         if trial <= self._layout.arms:
             return self._layout.round_robin(trial)
-        return best_of(ucb_index(self._sums, self._counts, trial))
+        return best_of(self._index.at(trial, self._sums, self._counts))
 
     def observe(self, trial: int, arm: Ints, place: Ints, reward: Ints, told: Ints) -> None:  # noqa: ARG002
         self._sums.ravel()[place] += reward
@@ -120,8 +131,8 @@ class AlonePrivate:
         policy = layout.specs[0].policy
         self._layout = layout
         self._interval = math.ceil(1.0 / policy.epsilon)
-        self._scale = scale_table(layout.rounds, policy.v)
-        self._noise = UnitNoise(noise_keys(layout))
+        releases = range(self._interval, layout.rounds + 1, self._interval)
+        self._noise = LaplaceNoise(noise_keys(layout), release_scales(tuple(releases), policy.v))
         self._pulls, self._sums = layout.zeros(), layout.integers()
         self._mean = layout.zeros()
 
@@ -138,8 +149,7 @@ class AlonePrivate:
         self._sums[place] += reward
         due = pulls % self._interval == 0
         where, pulls = place[due], pulls[due]
-        noised = self._sums[where] + laplace(self._noise, where, self._scale[pulls.astype(np.int64)])
-        self._mean.ravel()[where] = noised / pulls
+        self._mean.ravel()[where] = (self._sums[where] + self._noise.take(where)) / pulls
 
     def released_pulls(self) -> Ints:
         """Own pulls per (arm, agent)."""
@@ -158,6 +168,7 @@ class Together:
         self._rows = layout.arms if self._packing.fits else 2 * layout.arms
         self._spread = spread_of(layout.specs, self._rows)
         self._arrived = np.zeros((1, self._rows, layout.runs, layout.agents))
+        self._index = UcbIndex(layout)
 
     def largest_changes(self) -> tuple[int, int]:
         """How much one agent's told sum and told pulls can change in one trial."""
@@ -170,12 +181,10 @@ class Together:
         """Round robin at first, then the largest index over the group's data."""
         if trial <= self.warm_up():
             return self._layout.round_robin(trial)
-        return best_of(ucb_index(self._sums, self._counts, trial))
+        return best_of(self._index.at(trial, self._sums, self._counts))
 
     def observe(self, trial: int, arm: Ints, place: Ints, reward: Ints, told: Ints) -> None:
         """Count one's own, say it, and take in what arrives before the next trial."""
-        self._sums.ravel()[place] += reward
-        self._counts.ravel()[place] += 1.0
         pulls, sums = self._changes(place, told)
         active = self._layout.active(arm, self._layout.arms)
         said = np.zeros(self._rows * self._layout.width)
@@ -186,15 +195,22 @@ class Together:
             said[place + self._layout.arms * self._layout.width] = pulls
             active = [rows + [row + self._layout.arms for row in rows] for rows in active]
         self._spread.say(trial, said.reshape(self._arrived.shape[1:]), active)
-        self._hear(trial + 1)
+        changed = self._spread.arrive(trial + 1, self._arrived)  # of most arms nobody has told anything new
+        self._take_in(sorted({*changed, *chain.from_iterable(active)}), place, reward)
 
     def _changes(self, place: Ints, told: Ints) -> tuple[Ints | int, Ints]:  # noqa: ARG002
         """By how much the pulls and the sum that each agent tells have changed."""
         return 1, told
 
-    def _hear(self, trial: int) -> None:
+    def _take_in(self, changed: list[int], place: Ints, reward: Ints) -> None:
+        """Count what has arrived, in some rows, and every agent's own reward with it."""
         flat = self._arrived.reshape(self._rows, self._layout.width)
-        for row in self._spread.arrive(trial, self._arrived):  # of most arms nobody has told anything new
+        if self._packing.fits:
+            flat.ravel()[place] += self._packing.pack(1, reward)
+        else:
+            flat.ravel()[place] += reward
+            flat.ravel()[place + self._layout.arms * self._layout.width] += 1.0
+        for row in changed:
             arrived = flat[row]
             if self._packing.fits:
                 count, total = self._packing.unpack(arrived)
@@ -213,12 +229,14 @@ class TogetherPrivate(Together):
     def __init__(self, layout: Layout) -> None:
         policy = layout.specs[0].policy
         self._warm_up = layout.arms * math.ceil(1.0 / policy.epsilon)
-        self._scale = scale_table(layout.rounds, policy.v)
-        self._thresholds = ReleaseSeries(policy.epsilon, policy.v).thresholds(layout.rounds)
+        self._thresholds = release_pulls(policy.epsilon, policy.v, layout.rounds)
+        scales = release_scales(self._thresholds, policy.v)
+        self._largest_noise = LARGEST_NOISE * scale_steps(max(1, layout.rounds), policy.v)
         super().__init__(layout)
+        self._always = len(self._thresholds) == layout.rounds
         self._releases = np.zeros(layout.rounds + 1, dtype=np.bool_)
-        self._releases[self._thresholds] = True
-        self._noise = UnitNoise(noise_keys(layout))
+        self._releases[list(self._thresholds)] = True
+        self._noise = LaplaceNoise(noise_keys(layout), scales)
         self._pulls, self._told = layout.integers(), layout.integers()
         self._at_release, self._noised = layout.integers(), layout.integers()
         self._said = layout.integers()
@@ -226,49 +244,40 @@ class TogetherPrivate(Together):
     def largest_changes(self) -> tuple[int, int]:
         """Two releases apart: what the pulls between them can have paid, and the noise of both."""
         gap = int(np.diff([0, *self._thresholds]).max(initial=1))
-        return gap * UNIT + 2 * LARGEST_NOISE * int(self._scale[-1]), gap
+        return gap * UNIT + 2 * self._largest_noise, gap
 
     def warm_up(self) -> int:
         return self._warm_up
 
     def released_pulls(self) -> Ints:
         """Own pulls per (arm, agent)."""
-        return self._pulls.reshape(self._layout.arms, self._layout.width)
+        pulls = self._noise.taken() if self._always else self._pulls
+        return pulls.reshape(self._layout.arms, self._layout.width)
 
     def _changes(self, place: Ints, told: Ints) -> tuple[Ints | int, Ints]:
+        if self._always:  # by the reward, and by what the noise is now instead of the noise before
+            noise = self._noise.take(place)
+            told = told + (noise - self._noised[place])
+            self._noised[place] = noise
+            return 1, told
         pulls = self._pulls[place] + 1
         self._pulls[place] = pulls
         self._told[place] += told
         before = self._at_release[place]
         due = self._releases[pulls]
-        if due.all():
-            self._release(place, pulls)
-            sums = self._noised[place]
-        else:
-            self._release(place[due], pulls[due])
-            sums = self._extrapolated(place, pulls)
+        where = place[due]
+        self._at_release[where] = pulls[due]
+        self._noised[where] = self._told[where] + self._noise.take(where)
+        sums = self._extrapolated(place, pulls)
         changes = sums - self._said[place]
         self._said[place] = sums
-        if before.all():
-            return 1, changes
         # The first release of an arm brings all pulls before it; until then nothing is told.
         return np.where(before > 0, 1, np.where(due, pulls, 0)), changes
-
-    def _release(self, where: Ints, pulls: Ints) -> None:
-        self._at_release[where] = pulls
-        self._noised[where] = self._told[where] + laplace(self._noise, where, self._scale[pulls])
 
     def _extrapolated(self, place: Ints, pulls: Ints) -> Ints:
         """What the last release says about all pulls so far; 0 where there is none."""
         sums: Ints = pulls * self._noised[place] // np.maximum(self._at_release[place], 1)
         return sums
-
-
-def laplace(noise: UnitNoise, where: Ints, scale: Floats | np.float64) -> Ints:
-    """One seeded discrete Laplace draw for each of these (arm, agent) streams."""
-    first, second = noise.take(where)
-    drawn: Ints = (np.floor(scale * first) - np.floor(scale * second)).astype(np.int64)
-    return drawn
 
 
 def noise_keys(layout: Layout) -> list[tuple[int, int, int]]:
@@ -278,6 +287,13 @@ def noise_keys(layout: Layout) -> list[tuple[int, int, int]]:
     ]
 
 
-def scale_table(rounds: int, v: float) -> Floats:
-    """The noise scale by number of pulls, in grid steps; whole numbers, so floats hold them exactly."""
-    return np.array([0] + [scale_steps(pulls, v) for pulls in range(1, rounds + 1)], dtype=np.float64)
+@lru_cache(maxsize=8)
+def release_pulls(epsilon: float, v: float, rounds: int) -> tuple[int, ...]:
+    """After how many pulls of an arm private-ucb releases."""
+    return tuple(ReleaseSeries(epsilon, v).thresholds(rounds))
+
+
+@lru_cache(maxsize=8)
+def release_scales(pulls: tuple[int, ...], v: float) -> Floats:
+    """The noise scales of releases after so many pulls, in grid steps; whole numbers, so floats hold them exactly."""
+    return np.array([scale_steps(number, v) for number in pulls], dtype=np.float64)

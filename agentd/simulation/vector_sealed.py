@@ -20,10 +20,10 @@ from agentd.core.policy.records import counted_sums
 from agentd.core.policy.sealed import UCB_WIDTH, VARIANCE, least_samples
 from agentd.core.privacy.sealing import Weighting
 from agentd.runs.spec import RunSpec
-from agentd.simulation.draws import UnitNoise
+from agentd.simulation.draws import LaplaceNoise
 from agentd.simulation.forgeries import ForgedRecord, Forgeries
 from agentd.simulation.spread import spread_of
-from agentd.simulation.vector_policies import Floats, Ints, Layout, Together, best_of, laplace, noise_keys
+from agentd.simulation.vector_policies import Floats, Ints, Layout, Together, best_of, noise_keys
 
 Mask = NDArray[np.bool_]
 
@@ -38,7 +38,7 @@ class TogetherSealed:
         self._refresh = policy.refresh
         self._weighting = Weighting.of(policy.epsilon)
         self._worth = np.array([self._weighting.samples(pulls) for pulls in range(layout.rounds + 1)], dtype=np.int64)
-        self._noise = UnitNoise(noise_keys(layout))
+        self._noise = LaplaceNoise(noise_keys(layout), np.full(layout.rounds, float(self._weighting.scale)))
         self._coins = CoinsOfAll(layout)
         self._group = _Group(layout)
         self._forgeries = Forgeries(layout)
@@ -57,7 +57,7 @@ class TogetherSealed:
         """Batches closed, per agent."""
         self.sent = np.zeros((layout.rounds, layout.width), dtype=np.bool_)
         """Who created a message at which trial."""
-        self._told_at = np.full(layout.width, -self._refresh, dtype=np.int64)
+        self._repeat_at = np.zeros(layout.width, dtype=np.int64)
 
     def choose(self, trial: int) -> Ints:
         """Decide anew where there is news; repeat the arm elsewhere."""
@@ -76,21 +76,22 @@ class TogetherSealed:
         group, least = self._group.at(trial)
         closing = group * self._worth[pulls] >= np.maximum(least, self._known(place))
         self._note_messages(trial, closing)
-        self._news[closing] = True
-        self.releases[closing] += 1
-        self._tell(trial, arm, place, closing)
+        closers = closing.nonzero()[0]
+        if len(closers):
+            self._news[closers] = True
+            self.releases[closers] += 1
+        self._tell(trial, arm, place, closers)
 
-    def _tell(self, trial: int, arm: Ints, place: Ints, closing: Mask) -> None:
+    def _tell(self, trial: int, arm: Ints, place: Ints, closers: Ints) -> None:
         """Close the batches of who is closing one, say so, and take in what arrives before the next trial."""
-        where = place[closing]
-        if not len(where) and not self._forgeries:
+        if not len(closers) and not self._forgeries:
             self._spread.say(trial, self._nothing, self._layout.nowhere)
             self._hear(trial + 1)
             return
         said = np.zeros(2 * self._samples.size)
-        if len(where):
-            self._close(where, said)
-        tellers, arms = closing.nonzero()[0], arm[closing]
+        tellers, arms = closers, arm[closers]
+        if len(closers):
+            self._close(place[closers], said)
         if self._forgeries:
             arms, tellers = self._say_lies(said, arms, tellers)
         samples_rows = self._layout.active(arms, self._layout.arms, tellers)
@@ -115,10 +116,10 @@ class TogetherSealed:
         return np.concatenate([arms[honest], lied_about]), np.concatenate([tellers[honest], liars])
 
     def _note_messages(self, trial: int, closing: Mask) -> None:
-        telling = closing | (trial - self._told_at >= self._refresh)
+        telling = closing | (self._repeat_at <= trial)
         if self._forgeries:
             telling = np.where(self._forgeries.liars, self._forgeries.sent[trial - 1], telling)
-        self._told_at[telling] = trial
+        self._repeat_at[telling] = trial + self._refresh
         self.sent[trial - 1] = telling
 
     def _close(self, where: Ints, said: Floats) -> None:
@@ -132,7 +133,7 @@ class TogetherSealed:
 
     def _seal(self, where: Ints) -> None:
         """Add what the open batches at these places release to the agents' own records; the batches are empty then."""
-        noised = self._secret[where] + laplace(self._noise, where, np.float64(self._weighting.scale))
+        noised = self._secret[where] + self._noise.take(where)
         pulls = self._open[where]
         batches = zip(pulls.tolist(), noised.tolist(), strict=True)
         weighed = [self._weighting.weighed(number, total) for number, total in batches]
@@ -160,8 +161,10 @@ class TogetherSealed:
             arrived.fill(0.0)
 
     def _decide(self, trial: int, who: Ints) -> Ints:
-        samples, sums = self._samples[:, who], self._sums[:, who]
-        if samples.all():
+        samples, sums = self._samples, self._sums
+        if len(who) < self._layout.width:
+            samples, sums = samples[:, who], sums[:, who]
+        if np.count_nonzero(samples) == samples.size:
             return best_of(self._indices(trial, samples, sums, who))
         unknown = samples == 0.0
         arm = np.empty(len(who), dtype=np.int64)
@@ -265,6 +268,7 @@ class CoinsOfAll:
         # By the rule of `held_since`: the trial whose coins each holds, and when it tosses next.
         self._held, self._next = np.ones((2, layout.width), dtype=np.int64)
         self._next_of_all = 0
+        self._always = np.zeros(0, dtype=np.int64)  # who tosses in every round
 
     def of(self, one: int, trial: int) -> Floats:
         """The coins of one agent at a trial, per arm."""
@@ -276,7 +280,7 @@ class CoinsOfAll:
         self._hold(trial, groups)
         since = self._held[who]
         stale = self._since[who] != since
-        if stale.any():
+        if np.count_nonzero(stale):
             for one, first in zip(who[stale].tolist(), since[stale].tolist(), strict=True):
                 seed, agent = self._keys[one]
                 self._rekeyed.at(seed, Purpose.COIN, agent, first).standard_normal(out=self._drawn[one])
@@ -287,10 +291,12 @@ class CoinsOfAll:
         if groups is not self._groups:
             self._groups, self._next_of_all = groups, 0
             self._held.fill(1)
+            self._always = np.flatnonzero(groups < FEW)
             self._next = np.where(groups < FEW, MAX_TRIAL + 1, groups)
         while self._next_of_all <= trial:
             due = self._next <= trial
             self._held[due] = self._next[due]
             self._next[due] += self._next[due] // 4
             self._next_of_all = int(self._next.min())
-        self._held[groups < FEW] = trial
+        if len(self._always):
+            self._held[self._always] = trial

@@ -61,7 +61,7 @@ class TogetherShielded(TogetherSealed):
     def choose(self, trial: int) -> Ints:
         """Settle the arms whose records have changed, decide anew where that was done; repeat the arm elsewhere."""
         due = self._stale & (trial - self._looked_at >= settled_every(trial))
-        if due.any():
+        if np.count_nonzero(due):
             self._settle(trial, due)
         return super().choose(trial)
 
@@ -119,12 +119,12 @@ class TogetherShielded(TogetherSealed):
         waiting: Mask = self._own_samples[self._duty * self._layout.width + np.arange(self._layout.width)] == 0
         return waiting
 
-    def _tell(self, trial: int, arm: Ints, place: Ints, closing: Mask) -> None:  # noqa: ARG002
-        where, who = place[closing], closing.nonzero()[0]
+    def _tell(self, trial: int, arm: Ints, place: Ints, closers: Ints) -> None:  # noqa: ARG002
+        where = place[closers]
         if len(where):
             self._seal(where)
             self._stale.ravel()[where] = True
-        said = _Records(who, arm[closing], self._own_samples[where], self._own_sums[where])
+        said = _Records(closers, arm[closers], self._own_samples[where], self._own_sums[where])
         if self._forgeries:
             said = self._with_lies(said)
         self._note_duties(said)

@@ -30,11 +30,12 @@ def test_the_codec_is_measured_for_every_kind() -> None:
     assert all(kind["decode_us_per_message"]["median"] > 0 for kind in result.values())
 
 
-def test_the_engine_is_measured_for_both_algorithms() -> None:
+def test_the_engine_is_measured_for_all_that_is_promised_of_it() -> None:
     result = bench_simulate(lambda seed: draw_network(12, seed), rounds=20, repetitions=1, long_rounds=100)
-    assert set(result) == {"private-ucb", "byzantine-ucb"}
+    assert set(result) == {"private-ucb", "byzantine-ucb", "sealed", "shielded"}
     for measured in result.values():
         assert measured["agent_trials_per_cpu_second"]["median"] > 0
+        assert measured["one_run"]["agent_trials_per_cpu_second"]["median"] > 0
         assert measured["growth"]["late_over_early"] > 0
 
 

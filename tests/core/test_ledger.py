@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from agentd.core.grid import UNIT
-from agentd.core.privacy.ledger import Ledger, Release, paper_bound, zeta
+from agentd.core.privacy.ledger import Ledger, Release, composed_epsilons, paper_bound, zeta
 from agentd.core.privacy.series import ReleaseSeries, scale_steps
 from agentd.core.upwards import whole_up
 
@@ -229,3 +229,13 @@ def test_where_sums_run_on_so_many_rewards_cost_no_less_than_so_many_times_the_s
     for _ in range(3):
         ledger.record(Release(0, 1, 1, 5 * UNIT))
     assert Fraction(3, 5) * 4 <= ledger.cost_of_rewards(4) <= Fraction(3, 5) * 4 * (1 + Fraction(1, 10**12))
+
+
+def test_after_so_many_releases_of_an_arm_is_told_what_a_ledger_would_tell() -> None:
+    ledger, told = Ledger(), [0.0]
+    scales = [scale_steps(pulls) for pulls in range(1, 60)]
+    for pulls, scale in enumerate(scales, start=1):
+        ledger.record(Release(0, pulls, pulls, scale))
+        told.append(ledger.epsilon_one_reward())
+    assert composed_epsilons(scales, range(60)) == told
+    assert composed_epsilons([], [0, 0]) == [0.0, 0.0]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
-from agentd.core.chance import Purpose, stream
+from agentd.core.chance import Purpose, Rekeyed, stream
 from agentd.core.privacy.laplace import SeededLaplace
 from agentd.runs.arms import uniforms
-from agentd.simulation.draws import UniformsPerTrial, UnitNoise
+from agentd.simulation.draws import LaplaceNoise, UniformsPerTrial
 
 KEYS = [(7, 0), (7, 3), (8, 0)]
 PAST_TWO_BLOCKS = 1050
@@ -37,20 +35,34 @@ def test_no_streams_give_no_numbers() -> None:
 
 
 def test_noise_is_what_the_agents_draw_however_the_streams_are_asked() -> None:
-    """Each stream on its own pace, past its first two blocks of 256 pairs."""
+    """Each stream on its own pace, past its first long block, with a scale of its own for each draw."""
     keys = [(7, 2, 0), (7, 2, 1), (9, 0, 1)]
-    noise = UnitNoise(keys)
+    scales = range(1000, 4000)
+    noise = LaplaceNoise(keys, np.array(scales, dtype=np.float64))
     agents = [SeededLaplace(seed, agent) for seed, agent, _ in keys]
     chance = np.random.Generator(np.random.Philox(1))
-    for scale in range(1000, 1700):
+    asked = [0, 0, 0]
+    for _ in scales:
         rows = np.flatnonzero(chance.random(3) < (0.9, 0.5, 1.0))
-        first, second = noise.take(rows)
-        drawn = [math.floor(scale * a) - math.floor(scale * b) for a, b in zip(first, second, strict=True)]
-        assert drawn == [agents[row].draw(keys[row][2], scale) for row in rows.tolist()]
+        drawn = [agents[row].draw(keys[row][2], scales[asked[row]]) for row in rows.tolist()]
+        assert noise.take(rows).tolist() == drawn
+        for row in rows.tolist():
+            asked[row] += 1
+    assert noise.taken().tolist() == asked
+    assert asked[2] == len(scales)
 
 
 def test_asking_nobody_moves_nobody() -> None:
-    noise = UnitNoise([(7, 2, 0)])
+    noise = LaplaceNoise([(7, 2, 0)], np.full(3, 50.0))
     noise.take(np.zeros(0, dtype=np.int64))
-    first, second = noise.take(np.array([0]))
-    assert [first[0], second[0]] == stream(7, Purpose.NOISE, 2, 0).standard_exponential(2).tolist()
+    assert noise.taken().tolist() == [0]
+    assert noise.take(np.array([0])).tolist() == [SeededLaplace(7, 2).draw(0, 50)]
+
+
+def test_a_stream_that_was_left_goes_on_where_it_was() -> None:
+    rekeyed = Rekeyed()
+    before = rekeyed.at(7, Purpose.NOISE, 2).standard_exponential(5).tolist()
+    place = rekeyed.place()
+    rekeyed.at(8, Purpose.NOISE, 3).standard_exponential(7)
+    after = rekeyed.back_at(place).standard_exponential(3).tolist()
+    assert before + after == stream(7, Purpose.NOISE, 2).standard_exponential(8).tolist()

@@ -25,8 +25,10 @@ and not per release, equal in any order, and never below the truth. They outgrow
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
 
 from agentd.core.grid import UNIT
 from agentd.core.privacy.series import cost, require_epsilon, require_v
@@ -183,6 +185,12 @@ class Ledger:
 
 
 _NOTHING = _Account()
+
+
+def composed_epsilons(scales: Sequence[int], numbers: Iterable[int]) -> list[float]:
+    """The pure ε of one reward after each of these numbers of releases of its arm, as a ledger says it."""
+    spent = list(accumulate((_ceil_ratio(UNIT, scale) for scale in scales), initial=0))
+    return [_upper(spent[number]) for number in numbers]
 
 
 def paper_bound(epsilon: float, v: float, trials: int, delta: float) -> float:
