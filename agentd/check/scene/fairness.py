@@ -112,6 +112,8 @@ class Fairness:
 
     def watch(self, node: Node, link: Link) -> None:
         """Follow whom the rounds of one life take for late, with an account of one's own."""
+        if node.lives > 1:  # who comes back before it ever spoke, and waits for others, passes nothing on meanwhile
+            self._spoke_s.setdefault(node.own, self._stage.timeline.now_s)
         rounds: Any = link.rounds
         patience, lateness = rounds._patience, rounds._lateness
         spent: dict[int, tuple[float, int]] = {}
