@@ -194,8 +194,8 @@ class Hosting:
         "1",
         check=_per_process_fault,
         metavar="INT|auto",
-        testbed_help="Agents that share a process; auto: as many processes as cores, and as the limit on open files "
-        "allows. Thousands of agents need this.",
+        testbed_help="Agents that share a process, or a container; auto: as many of these as cores, and as the limit "
+        "on open files allows. Thousands of agents need this.",
     )
 
     def __post_init__(self) -> None:

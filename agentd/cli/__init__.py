@@ -37,6 +37,7 @@ VERBS = {
     "env": ("agentd.cli.env:env", "Serve the shared bandit."),
     "experiment": ("agentd.cli.in_memory.experiment:experiment", "Reproduce the paper's figures."),
     "health": ("agentd.cli.health:health", "Tell whether an agent or an environment is well."),
+    "host": ("agentd.cli.host:host", "Run many agents in one process, as containers do."),
     "image": ("agentd.cli.testbed.image:image", "Build the container image."),
     "keygen": ("agentd.cli.keys.keygen:keygen", "Make keys for agents, the environment and the operator."),
     "ledger": ("agentd.cli.ledger:ledger", "Show what an agent has spent, from its state on disk."),

@@ -29,7 +29,8 @@ from agentd.settings import AgentSettings
 from deploy.containers import policy_files
 from deploy.plan.arguments import agent_arguments, environment_arguments
 from deploy.plan.environment import EnvironmentPlan
-from deploy.plan.names import ENVIRONMENT, agent_name
+from deploy.plan.hosts import members
+from deploy.plan.names import ENVIRONMENT, agent_name, host_name
 from deploy.plan.plan import (
     ENVIRONMENT_KEYS,
     LINK_FAULTS,
@@ -52,6 +53,11 @@ SECRETS_DIR = "/run/secrets"
 LABEL_RUN, LABEL_ROLE, LABEL_ID, LABEL_PROJECT = "agentd.run", "agentd.role", "agentd.id", "agentd.project"
 """On every container: which run, where that is known already; `agent` or `environment`, the agent's number, and which
 testbed it belongs to."""
+LABEL_AGENTS = "agentd.agents"
+"""The first and the last agent of a container that holds many, with a dash between; its number is its own."""
+HOST_FILES = "hosts"
+"""In the run directory: what each container of many agents is told."""
+HOST_FILE = "host.json"
 RESTARTS = 3
 """How often a container that crashed is started again."""
 PIDS = 32
@@ -61,6 +67,8 @@ MOST_AGENTS = 1_000
 
 _FIRST_HOST = 2  # after the network's own address and the gateway
 _AGENT_MEGABYTES = 128
+_HOSTED_MEGABYTES = 4
+"""For each agent of a container of many."""
 _ENVIRONMENT_MEGABYTES = 256
 _BYTES_PER_PULL = 64
 _ROSTER = "roster"
@@ -115,11 +123,16 @@ def compose_document(
     plan: Plan, environment: EnvironmentPlan, seed: int | None, options: ContainerOptions
 ) -> dict[str, Any]:
     """The document, as plain values."""
-    _require_room(len(plan.agents), options.subnet)
-    admit = _addresses_of(len(plan.agents), options.subnet)
+    _require_room(len(plan.hosts or plan.agents), options.subnet)
+    admit = _addresses_of(len(plan.hosts or plan.agents), options.subnet)
     served = environment_service(plan, environment, seed, options, admit)
-    services = {ENVIRONMENT: served | _own_address(None, options)}
-    for settings in plan.agents:
+    services = {ENVIRONMENT: served | _own_address(ENVIRONMENT, options)}
+    for host in range(len(plan.hosts)):
+        waits = {"depends_on": {ENVIRONMENT: {"condition": "service_healthy"}}}
+        hosts = [f"{ENVIRONMENT}:{address_of(ENVIRONMENT, options.subnet)}"]
+        own = _own_address(host_name(host), options)
+        services[host_name(host)] = host_service(plan, host, options) | waits | {"extra_hosts": hosts} | own
+    for settings in () if plan.hosts else plan.agents:
         who = [ENVIRONMENT, *(agent_name(peer) for peer in settings.peers)]
         services[agent_name(settings.id)] = (
             agent_service(plan, settings.id, options)
@@ -127,7 +140,7 @@ def compose_document(
                 "depends_on": {ENVIRONMENT: {"condition": "service_healthy"}},
                 "extra_hosts": [f"{name}:{address_of(name, options.subnet)}" for name in who],
             }
-            | _own_address(settings.id, options)
+            | _own_address(agent_name(settings.id), options)
         )
     for service in services.values():
         service |= {"security_opt": ["no-new-privileges:true"], "restart": f"on-failure:{RESTARTS}", "init": True}
@@ -181,6 +194,23 @@ def agent_service(plan: Plan, agent: int, options: ContainerOptions) -> dict[str
         "volumes": _agent_mounts(plan, plan.agents[agent], options),
         "mem_limit": f"{_AGENT_MEGABYTES}m",
         "stop_grace_period": "10s",
+    }
+
+
+def host_service(plan: Plan, host: int, options: ContainerOptions) -> dict[str, Any]:
+    """A container of many agents, each with its own part of the run directory, which its neighbours here see, too."""
+    agents = members(host, plan.per_process, len(plan.agents))
+    service = _service(plan, options, "agent")
+    service["labels"] |= {LABEL_ID: str(host), LABEL_AGENTS: f"{agents[0]}-{agents[-1]}"}
+    told = f"{HOST_FILES}/{host_name(host)}"
+    mounts = [_part_of(options, told) | {"read_only": True}]
+    for agent in agents:
+        mounts += [each for each in _agent_mounts(plan, plan.agents[agent], options) if each not in mounts]
+    return service | {
+        "command": ["host", f"{RUN_DIR}/{told}/{HOST_FILE}"],
+        "volumes": mounts,
+        "mem_limit": f"{_AGENT_MEGABYTES + _HOSTED_MEGABYTES * len(agents)}m",
+        "stop_grace_period": "30s",
     }
 
 
@@ -265,8 +295,7 @@ def _part_of(options: ContainerOptions, directory: str) -> dict[str, Any]:
     return _mount(f"{options.run_dir}/{directory}", f"{RUN_DIR}/{directory}")
 
 
-def _own_address(agent: int | None, options: ContainerOptions) -> dict[str, Any]:
-    name = ENVIRONMENT if agent is None else agent_name(agent)
+def _own_address(name: str, options: ContainerOptions) -> dict[str, Any]:
     return {"networks": {NETWORK: {"ipv4_address": address_of(name, options.subnet)}}}
 
 
@@ -277,6 +306,6 @@ def _addresses_of(agents: int, subnet: IPv4Network) -> list[str]:
 
 
 def address_of(name: str, subnet: IPv4Network) -> str:
-    """The environment's address comes first, then the agents' by their ids."""
-    place = 0 if name == ENVIRONMENT else 1 + int(name.removeprefix(agent_name(0)[:-1]))
+    """The environment's address comes first, then the agents' by their ids, or those of containers of many."""
+    place = 0 if name == ENVIRONMENT else 1 + int(name.rpartition("-")[2])
     return str(subnet[_FIRST_HOST + place])

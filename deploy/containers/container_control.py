@@ -14,7 +14,7 @@ from ipaddress import IPv4Network
 from agentd.errors import AgentdError, ConfigurationError
 from deploy.containers import containers
 from deploy.containers.compose_document import address_of
-from deploy.containers.containers import QUERY_S, ContainerMark
+from deploy.containers.containers import QUERY_S, ContainerMark, Inspected
 from deploy.containers.docker import Docker, require_docker
 from deploy.plan.names import agent_name
 from deploy.testbed import control
@@ -71,13 +71,20 @@ class ContainerControl:
     def reconnect(self, agent: int) -> None:
         """Put it back, under the address and the name where its neighbours look for it."""
         network, subnet = self._network()
-        name = agent_name(agent)
+        found = self._found(agent)
+        name = found.service
         place = ["--ip", address_of(name, subnet), "--alias", name]
-        self._run("network", "connect", *place, network, self._container(agent).id)
+        self._run("network", "connect", *place, network, found.mark.id)
 
     def _container(self, agent: int) -> ContainerMark:
         """The container of an agent, as docker has it now: one that was started again has another process."""
-        found = containers.running(self._docker, self._testbed.project).get(agent_name(agent))
+        return self._found(agent).mark
+
+    def _found(self, agent: int) -> Inspected:
+        every = containers.inspect(
+            self._docker, containers.ids_of(self._docker, self._testbed.project, ended_too=False)
+        )
+        found = next((one for one in every if one.running and agent_name(agent) in one.names), None)
         if found is None:
             raise AgentdError(f"the container of agent {agent} is not running")
         return found

@@ -29,7 +29,7 @@ from deploy.containers.compose_document import LABEL_PROJECT
 from deploy.containers.containers import ContainerMark, Inspected
 from deploy.containers.docker import Docker, last_words
 from deploy.plan.environment import EnvironmentPlan
-from deploy.plan.names import ENVIRONMENT, STDERR, agent_name
+from deploy.plan.names import ENVIRONMENT, STDERR, agent_name, agent_of, host_name
 from deploy.testbed.processes import Observer, ending_text
 
 LOG = "logs/docker.log"
@@ -127,11 +127,15 @@ class BackgroundCommand:
 class ContainerProcesses:
     """Starts, signals and watches the containers of one testbed."""
 
-    def __init__(self, docker: Docker, launcher: Launcher, project: str, run_dir: Path) -> None:
+    def __init__(self, docker: Docker, launcher: Launcher, project: str, run_dir: Path, per_process: int = 1) -> None:
+        """With more than one agent in a process, each container holds so many; they begin and end with it."""
         self._docker = docker
         self._launcher = launcher
         self._project = project
         self._run_dir = run_dir
+        self._per_process = per_process
+        self._asked: set[str] = set()
+        """Services that are started again because the supervisor wants it."""
         self._selector: selectors.BaseSelector
         self._observer: Observer
         self._events: subprocess.Popen[bytes] | None = None
@@ -167,14 +171,25 @@ class ContainerProcesses:
         """The agents' containers, a batch at a time."""
         if interrupted():
             return
-        names = [agent_name(settings.id) for settings in agents]
+        names = list(dict.fromkeys(self._service(agent_name(settings.id)) for settings in agents))
         size = self._launcher.batch
         self._waiting.extend(names[first : first + size] for first in range(0, len(names), size))
         self._next_batch()
 
     def start_again(self, name: str, settings: AgentSettings | EnvironmentPlan) -> None:  # noqa: ARG002
-        command = self._launcher.start_again(name, self.children[name].mark.id)
-        self._run(command, 1, lambda code: self._has_started([name], code))
+        container = self.children[name].mark.id
+        for each in self.children.values():
+            each.returns = each.returns or each.mark.id == container
+        service = self._service(name)
+        self._asked.add(service)
+        command = self._launcher.start_again(service, container)
+        self._run(command, 1, lambda code: self._has_started([service], code))
+
+    def _service(self, name: str) -> str:
+        """What the document calls the container of an agent."""
+        if name == ENVIRONMENT or self._per_process == 1:
+            return name
+        return host_name(agent_of(name) // self._per_process)
 
     def signal(self, names: Sequence[str], number: Signals) -> None:
         """Send a signal to containers; SIGTERM is the end of all starting, too."""
@@ -182,7 +197,7 @@ class ContainerProcesses:
             self._abandon()
         ids = [child.mark.id for name in names if (child := self.children.get(name)) is not None and child.is_up]
         if ids:
-            command = ["kill", f"--signal={number.name}", *ids]
+            command = ["kill", f"--signal={number.name}", *dict.fromkeys(ids)]
             self._docker.run(command, check=False, timeout_s=containers.QUERY_S)
 
     def close(self) -> None:
@@ -282,30 +297,45 @@ class ContainerProcesses:
             self._hear(event["Action"], event["Actor"], known.get(str(event["Actor"]["ID"])))
 
     def _hear(self, action: str, actor: Mapping[str, Any], known: Inspected | None) -> None:
-        name = containers.name_of(actor["Attributes"])
-        if name is None:
-            return
+        names = containers.names_of(actor["Attributes"])
         if action == "start":
-            self._started(name, known.mark if known is not None else ContainerMark(str(actor["ID"]), 0))
-        elif (child := self.children.get(name)) is not None and child.mark.id == actor["ID"]:
-            self._ended(child, int(actor["Attributes"]["exitCode"]), known)
-
-    def _started(self, name: str, mark: ContainerMark) -> None:
-        before = self.children.get(name)
-        crashes = before.crashes if before is not None else 0
-        self.children[name] = Container(name, mark, crashes=crashes)
-        # Asked just after a crash, Docker may not say yet that it starts the container again; that it has is proof.
-        by_itself = before is not None and (before.returns or bool(before.exit_code))
-        self._observer.started(name, by_itself=by_itself)
-
-    def _ended(self, child: Container, status: int, known: Inspected | None) -> None:
+            mark = known.mark if known is not None else ContainerMark(str(actor["ID"]), 0)
+            self._started(names, mark)
+            return
+        ended = [child for name in names if (child := self.children.get(name)) is not None]
+        ended = [child for child in ended if child.mark.id == actor["ID"]]
+        if not ended:
+            return
+        status = int(actor["Attributes"]["exitCode"])
         # A shell's way to say that a signal ended it; ours is the one of the processes of this machine.
-        child.exit_code = code = -(status - 128) if status > 128 else status
-        child.crashes += code != 0
-        child.returns = bool(code) and self._launcher.returns(known, code, child.crashes)
-        self._observer.ended(child.name, code, self._last_words_of(child, known) if code else "", returns=child.returns)
+        code = -(status - 128) if status > 128 else status
+        why = self._last_words_of(ended[0], known, code) if code else ""
+        for child in ended:
+            self._ended(child, code, why, known)
 
-    def _last_words_of(self, child: Container, known: Inspected | None) -> str:
+    def _started(self, names: Sequence[str], mark: ContainerMark) -> None:
+        by_itself = False
+        for name in names:
+            before = self.children.get(name)
+            crashes = before.crashes if before is not None else 0
+            self.children[name] = Container(name, mark, crashes=crashes)
+            # Asked just after a crash, Docker may not say yet that it starts the container again; that it has is proof.
+            by_itself = by_itself or (before is not None and (before.returns or bool(before.exit_code)))
+        if len(names) > 1:  # told once of all, and by whoever asked for it
+            by_itself = by_itself and self._service(names[0]) not in self._asked
+        if names:
+            self._asked.discard(self._service(names[0]))
+        for name in names:
+            self._observer.started(name, by_itself=by_itself and name == names[0])
+
+    def _ended(self, child: Container, code: int, why: str, known: Inspected | None) -> None:
+        child.exit_code = code
+        child.crashes += code != 0
+        # Whoever shares a container with one that the supervisor has just started again comes back with it.
+        child.returns = bool(code) and (child.returns or self._launcher.returns(known, code, child.crashes))
+        self._observer.ended(child.name, code, why, returns=child.returns)
+
+    def _last_words_of(self, child: Container, known: Inspected | None, code: int) -> str:
         said = self._docker.run(
             ["logs", "--tail", _LAST_LINES, child.mark.id], check=False, timeout_s=containers.QUERY_S
         )
@@ -315,4 +345,4 @@ class ContainerProcesses:
             return "killed because it needed more memory than its container may have"
         lines = said.stderr.splitlines()
         errors = [printable(line.removeprefix(_SAYS))[:_LONGEST_WORDS] for line in lines if line.startswith(_SAYS)]
-        return errors[-1] if errors and (child.exit_code or 0) > 0 else ending_text(child.exit_code or 0)
+        return errors[-1] if errors and code > 0 else ending_text(code)

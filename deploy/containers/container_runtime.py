@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -16,11 +17,13 @@ from agentd.runs.scenario import Scenario
 from agentd.settings import Pace
 from deploy.containers import containers, lent_directories, policy_files
 from deploy.containers.compose_document import (
+    AGENT_PORT,
     LABEL_PROJECT,
     RUN_DIR,
     SECRETS_DIR,
     ContainerOptions,
     ContainerPlaces,
+    address_of,
     subnet_for,
 )
 from deploy.containers.container_control import ContainerControl
@@ -31,7 +34,9 @@ from deploy.containers.image import DEFAULT_TAG
 from deploy.local import preflight, socket_directory
 from deploy.local.throwaway_keys import InContainers, keyed_in_containers
 from deploy.plan.environment import EnvironmentPlan, plan_environment
-from deploy.plan.names import ENVIRONMENT
+from deploy.plan.host_file import host_files
+from deploy.plan.hosts import per_process_of
+from deploy.plan.names import ENVIRONMENT, host_name
 from deploy.plan.plan import Keep, Plan, lay_out, note_name
 from deploy.plan.yaml_text import with_common_part
 from deploy.testbed.launch import fresh_run, new_directory, write_plan
@@ -47,6 +52,8 @@ IN_CONTAINERS = InContainers(SECRETS_DIR, lambda agent: f"{RUN_DIR}/{note_name(a
 READY_EXTRA_S, READY_PER_AGENT_S = 30.0, 1.0
 """How much longer containers wait for each other, and per agent: the first one runs long before the last."""
 MEGABYTES_PER_CONTAINER = 45
+MEGABYTES_PER_HOSTED = 2
+"""For each agent of a container of many."""
 
 
 def plan_for_containers(scenario: Scenario, pace: Pace, keep: Keep | None = None, *, run: bytes | None = None) -> Plan:
@@ -95,10 +102,18 @@ class ContainerRuntime(ABC, Generic[Tool]):
     def remove(self, docker: Docker, project: str) -> None:
         """Remove all that is left of a testbed."""
 
+    def host_addresses(self, hosts: int, subnet: IPv4Network) -> tuple[str, ...]:
+        """Where containers of many agents find each other: each has an address of its own."""
+        return tuple(f"tcp://{address_of(host_name(host), subnet)}:{AGENT_PORT}" for host in range(hosts))
+
+    def host_admit(self, subnet: IPv4Network) -> tuple[str, ...]:  # noqa: ARG002
+        """Which networks may connect to them, beside each other's addresses."""
+        return ()
+
     def prepare(self, scenario: Scenario, wanted: Wanted) -> Prepared:
         """Check Docker, image and machine, choose a subnet, and write the document down."""
         wanted.refuse(self.name, "base_port")
-        wanted.refuse_hosts(self.name)
+        per_process = _per_process(wanted, scenario.settings.agents)
         if wanted.transport == "ipc":
             raise SettingsError(
                 f"--transport ipc is for processes of one machine; containers of --runtime {self.name} speak tcp, so "
@@ -109,8 +124,12 @@ class ContainerRuntime(ABC, Generic[Tool]):
         tool = self.require_tool(docker)
         plan = plan_for_containers(scenario, wanted.pace, wanted.keep)
         containers.require_image(docker, image)
-        preflight.check_memory(MEGABYTES_PER_CONTAINER * (len(plan.agents) + 1), len(plan.agents))
-        subnet = _free_subnet(docker, asked, len(plan.agents))
+        boxes = -(-len(plan.agents) // per_process)
+        more = MEGABYTES_PER_HOSTED * len(plan.agents) if per_process > 1 else 0
+        preflight.check_memory(MEGABYTES_PER_CONTAINER * (boxes + 1) + more, len(plan.agents))
+        subnet = _free_subnet(docker, asked, boxes)
+        if per_process > 1:
+            plan = plan.hosted_at(per_process, self.host_addresses(boxes, subnet))
         directory = new_directory(scenario, wanted.run_dir)
         place, project = directory.path, containers.new_project(directory.path)
         options = ContainerOptions(
@@ -147,13 +166,15 @@ class ContainerRuntime(ABC, Generic[Tool]):
         document = self.document(tool, plan, scenario, options)
         write_plan(directory, scenario, plan, self.name)
         lent_directories.make_directories(place, plan, options.user)
+        for told in host_files(plan, f"tcp://0.0.0.0:{AGENT_PORT}", self.host_admit(options.subnet)):
+            lent_directories.make_host_file(place, told.number, told.text())
         policy_files.copy_files(place, options.policies)
         directory.write_text(self.file, with_common_part(document, "services", "x-agentd"))
         launcher = self.launcher(docker, tool, project, place, document)
 
         def processes() -> ContainerProcesses:
             lent_directories.lend(place, options.user)
-            return ContainerProcesses(docker, launcher, project, place)
+            return ContainerProcesses(docker, launcher, project, place, plan.per_process)
 
         return Prepared(scenario, plan, directory, self, processes, project, release)
 
@@ -204,6 +225,20 @@ class ContainerRuntime(ABC, Generic[Tool]):
     def control(self, testbed: Testbed) -> ContainerControl:
         """Docker's own verbs."""
         return ContainerControl(testbed)
+
+
+def _per_process(wanted: Wanted, agents: int) -> int:
+    """How many agents share a container."""
+    asked = wanted.hosting.per_process
+    if asked == "1":
+        return 1
+    if wanted.keys:
+        raise SettingsError(
+            f"--per-process {asked}: a key is for one agent's links, and agents that share a container have none; "
+            "leave out --keys, or --per-process"
+        )
+    files = preflight.room_left().files_hard
+    return per_process_of(asked, agents, cores=len(os.sched_getaffinity(0)), files=files, state=wanted.keep.state)
 
 
 def _free_subnet(docker: Docker, wanted: IPv4Network | None, agents: int) -> IPv4Network:

@@ -18,13 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from agentd.errors import ConfigurationError
-from deploy.containers.compose_document import LABEL_ID, LABEL_PROJECT, LABEL_ROLE
+from deploy.containers.compose_document import LABEL_AGENTS, LABEL_ID, LABEL_PROJECT, LABEL_ROLE
 from deploy.containers.docker import Docker, DockerFailed
+from deploy.plan.names import agent_name, host_name
 
 UID_FOR_ROOT = 10_001
 """Whom containers run as where root starts them: inside, nobody is root."""
 QUERY_S = 60.0
 REMOVE_S = 300.0
+MOST_IDS = 1 << 16
 _ROUTES = Path("/proc/net/route")
 _ID = re.compile(r"[A-Za-z0-9]{1,64}")
 
@@ -56,7 +58,10 @@ class ContainerMark:
 class Inspected:
     """What matters of `docker inspect`."""
 
-    name: str
+    names: tuple[str, ...]
+    """Of the agents in it, or of the environment."""
+    service: str
+    """What the document calls it."""
     mark: ContainerMark
     running: bool
     restarting: bool
@@ -68,6 +73,20 @@ def name_of(labels: dict[str, str]) -> str | None:
     """The name in its testbed of what carries these labels."""
     role = labels.get(LABEL_ROLE)
     return f"agent-{labels.get(LABEL_ID)}" if role == "agent" else role
+
+
+def names_of(labels: dict[str, str]) -> list[str]:
+    """The names of all that share the container with these labels, as a supervisor knows them."""
+    first, dash, last = labels.get(LABEL_AGENTS, "").partition("-")
+    if dash and first.isdecimal() and last.isdecimal() and int(last) < MOST_IDS:
+        return [agent_name(agent) for agent in range(int(first), int(last) + 1)]
+    name = name_of(labels)
+    return [] if name is None else [name]
+
+
+def service_of(labels: dict[str, str]) -> str | None:
+    """The name of a container in its document."""
+    return host_name(int(labels[LABEL_ID])) if LABEL_AGENTS in labels else name_of(labels)
 
 
 def inspect(docker: Docker, ids: Sequence[str]) -> list[Inspected]:
@@ -97,7 +116,7 @@ def networks_of(docker: Docker, project: str) -> list[str]:
 def running(docker: Docker, project: str) -> dict[str, ContainerMark]:
     """The containers of a testbed that run, by their names in it."""
     found = inspect(docker, ids_of(docker, project, ended_too=False))
-    return {one.name: one.mark for one in found if one.running}
+    return {name: one.mark for one in found if one.running for name in one.names}
 
 
 def stop(docker: Docker, project: str, role: str, grace_s: int) -> list[str]:
@@ -164,9 +183,10 @@ def _digest(run_dir: Path) -> str:
 
 
 def _inspected(data: dict[str, Any]) -> Inspected:
-    state = data["State"]
+    state, labels = data["State"], data["Config"]["Labels"] or {}
     return Inspected(
-        name=name_of(data["Config"]["Labels"] or {}) or data["Id"][:12],
+        names=tuple(names_of(labels)) or (data["Id"][:12],),
+        service=service_of(labels) or data["Id"][:12],
         mark=ContainerMark(str(data["Id"]), int(state["Pid"])),
         running=bool(state["Running"]) and not state["Restarting"],
         restarting=bool(state["Restarting"]),

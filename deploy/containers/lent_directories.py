@@ -9,6 +9,7 @@ alone, and no two containers share a place that they may write to:
     state/agent-N/      its state, where it keeps one
     seats/agent-N/      the secret of its seat, which it only reads; with keys its note on the roster, which it writes
     chaos/              faults to inject, which all agents only read
+    hosts/host-N/       what a container of many agents is told, which it only reads; it sees the places of its agents
 
 While containers run, what is read there is read as from a stranger (`agentd.untrusted`). When they have gone, plain
 files with the names that are expected are moved to where every run directory has them; pulls.npz and the curves are
@@ -35,7 +36,8 @@ from agentd.runs.history.history_file import LONGEST_HISTORY
 from agentd.runs.status import APART
 from agentd.runs.status import FILE as STATUS
 from agentd.untrusted import LONGEST_JSON, open_in, read_in
-from deploy.plan.names import ENVIRONMENT_LOG
+from deploy.containers.compose_document import HOST_FILE, HOST_FILES
+from deploy.plan.names import ENVIRONMENT_LOG, host_name
 from deploy.plan.plan import LINK_FAULTS, SEAT_HASHES, Plan, log_name, note_name, own_log_name, seat_name, state_name
 from deploy.plan.written_plan import read_manifest
 
@@ -63,6 +65,16 @@ def make_directories(place: Path, plan: Plan, user: str) -> None:
             (place / state_name(agent.id)).mkdir(mode=DIRECTORY)
     if user.partition(":")[0] != str(os.geteuid()):
         (place / LINK_FAULTS).parent.chmod(0o755)  # read by another user, in a run directory that only we may enter
+
+
+def make_host_file(place: Path, host: int, text: str) -> None:
+    """What a container of many agents is told: read by another user, in a run directory that only we may enter."""
+    directory = place / HOST_FILES / host_name(host)
+    directory.parent.mkdir(mode=DIRECTORY, exist_ok=True)
+    directory.mkdir(mode=DIRECTORY)
+    (directory / HOST_FILE).write_text(text, encoding="utf-8")
+    (directory / HOST_FILE).chmod(0o644)
+    directory.chmod(0o755)
 
 
 def lend(place: Path, user: str) -> None:

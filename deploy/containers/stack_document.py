@@ -28,10 +28,11 @@ from deploy.containers.compose_document import (
     ContainerOptions,
     agent_service,
     environment_service,
+    host_service,
     secret_files,
 )
 from deploy.plan.environment import EnvironmentPlan
-from deploy.plan.names import ENVIRONMENT, agent_name
+from deploy.plan.names import ENVIRONMENT, agent_name, host_name
 from deploy.plan.plan import Plan
 
 _OWNER_READS = 0o400
@@ -43,10 +44,12 @@ def stack_document(
     plan: Plan, environment: EnvironmentPlan, seed: int | None, options: ContainerOptions, *, node: str = ""
 ) -> dict[str, Any]:
     """The document, as plain values; `node` is the id of the one that everything is placed on."""
-    admit = _all_but_the_host(options.subnet)
+    admit = all_but_the_host(options.subnet)
     plan = replace(plan, agents=tuple(replace(settings, admit=admit) for settings in plan.agents))
     services = {ENVIRONMENT: environment_service(plan, environment, seed, options, admit)}
-    for settings in plan.agents:
+    for host in range(len(plan.hosts)):
+        services[host_name(host)] = host_service(plan, host, options) | _UNCHECKED
+    for settings in () if plan.hosts else plan.agents:
         services[agent_name(settings.id)] = agent_service(plan, settings.id, options) | _UNCHECKED
     network = {
         "driver": "overlay",
@@ -72,7 +75,8 @@ def only(document: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
     return {**document, "services": chosen, "secrets": secrets}
 
 
-def _all_but_the_host(subnet: IPv4Network) -> tuple[str, ...]:
+def all_but_the_host(subnet: IPv4Network) -> tuple[str, ...]:
+    """Every address of the network but the one that the Docker host has in it."""
     return tuple(map(str, sorted(subnet.address_exclude(IPv4Network(subnet[1])))))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from agentd.errors import ToolMissing
 from agentd.files import replace_text
 from agentd.runs.scenario import Scenario
 from deploy.containers import containers
-from deploy.containers.compose_document import RESTARTS, ContainerOptions
+from deploy.containers.compose_document import AGENT_PORT, RESTARTS, ContainerOptions
 from deploy.containers.container_runtime import ContainerRuntime, environment_for_containers
 from deploy.containers.containers import Inspected
 from deploy.containers.docker import Docker, DockerFailed
-from deploy.containers.stack_document import only, stack_document
+from deploy.containers.stack_document import all_but_the_host, only, stack_document
+from deploy.plan.names import host_name
 from deploy.plan.plan import Plan
 from deploy.plan.yaml_text import to_yaml
 
@@ -101,6 +103,14 @@ class SwarmRuntime(ContainerRuntime[str]):
 
     name = "swarm"
     file = FILE
+
+    def host_addresses(self, hosts: int, subnet: IPv4Network) -> tuple[str, ...]:  # noqa: ARG002
+        """By the names of their services: their addresses are the swarm's to give."""
+        return tuple(f"tcp://{host_name(host)}:{AGENT_PORT}" for host in range(hosts))
+
+    def host_admit(self, subnet: IPv4Network) -> tuple[str, ...]:
+        """Everybody in the network but the Docker host."""
+        return all_but_the_host(subnet)
 
     def require_tool(self, docker: Docker) -> str:
         """The id of this node."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from agentd.addresses import admit_fault
 from agentd.errors import SettingsError
 
+CONFIG_DIR = "/etc/agentd/config"
 WORKLOADS = ("statefulset", "job")
 NO_STORAGE = "none"
 AGENT_STORAGE = "64Mi"
@@ -33,6 +34,9 @@ class Cluster:
     """Where pods have their addresses from: nobody else is let in."""
     roster: str | None = None
     """Who is who, where pods have keys, each a secret of its own; None: there are no keys."""
+
+    per_process: int = 1
+    """Agents of a pod."""
 
     def __post_init__(self) -> None:
         if not _is_label(self.name):
@@ -81,6 +85,12 @@ class Cluster:
     def pod(self, agent: int) -> str:
         """The name of an agent's pod, of its workload if it has one of its own, and of its file."""
         return f"{self.agents}-{agent}"
+
+    def config(self, pod: str) -> list[str]:
+        """What a pod is told to run: the one agent of its file, or all that are in it."""
+        return (
+            ["host", f"{CONFIG_DIR}/{pod}.json"] if self.per_process > 1 else ["--config", f"{CONFIG_DIR}/{pod}.toml"]
+        )
 
     def host(self, agent: int) -> str:
         """Under which an agent is found in the service: a pod of a StatefulSet has its number behind its name."""

@@ -22,12 +22,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from agentd.errors import SettingsError
 from agentd.runs.scenario import Scenario
 from agentd.settings import AgentSettings
 from agentd.terms_file import terms_text
-from deploy.kubernetes.cluster import NO_STORAGE, Cluster
+from deploy.kubernetes.cluster import CONFIG_DIR, NO_STORAGE, Cluster
 from deploy.kubernetes.parts import (
-    CONFIG_DIR,
     Manifest,
     an_object,
     claim,
@@ -45,6 +45,7 @@ from deploy.kubernetes.parts import (
 from deploy.kubernetes.pod_keys import keys_mount, keys_volume, roster_maps
 from deploy.kubernetes.toml_text import agent_toml, environment_toml
 from deploy.plan.environment import draft_terms
+from deploy.plan.host_file import host_files
 from deploy.plan.plan import Plan
 
 PORT = 7000
@@ -54,6 +55,8 @@ STATE_DIR = "/var/lib/agentd/state"
 CONFIG_MAP_BYTES = 900_000
 """Kubernetes refuses ConfigMaps of more than a mebibyte; agents whose files do not fit go into further ones."""
 _RETRIES = 6
+_HOSTED_MEBIBYTES = 4
+"""For each further agent of a pod."""
 _AGENT_LABEL = "agentd-agent"
 """By which the pod of an agent that has a StatefulSet of its own is found."""
 _SCRATCH: Mapping[str, Any] = {"emptyDir": {}}
@@ -66,7 +69,8 @@ _READY_S = 300.0
 def kubernetes_manifests(plan: Plan, scenario: Scenario, cluster: Cluster) -> list[Manifest]:
     """Everything `kubectl apply` needs, in an order in which nothing is missing when it is made."""
     agents = [_in_cluster(agent, cluster) for agent in plan.agents]
-    maps = _agent_config_maps(agents, cluster)
+    pods = -(-len(agents) // cluster.per_process)
+    maps = _agent_config_maps(_files(plan, agents, pods, cluster), cluster)
     policies = [_agents_policy(cluster), _environment_policy(cluster)] if cluster.network_policy else []
     return [
         *maps,
@@ -76,12 +80,23 @@ def kubernetes_manifests(plan: Plan, scenario: Scenario, cluster: Cluster) -> li
         _agents_service(cluster),
         _environment_service(cluster),
         _environment(cluster),
-        *_agents(agents, [each["metadata"]["name"] for each in maps], cluster),
+        *_agents(agents, pods, [each["metadata"]["name"] for each in maps], cluster),
     ]
+
+
+def _files(plan: Plan, agents: Sequence[AgentSettings], pods: int, cluster: Cluster) -> dict[str, str]:
+    """What each pod is told: of its agent, or of all of its agents and where the other pods are."""
+    if cluster.per_process == 1:
+        return {f"{cluster.pod(agent.id)}.toml": agent_toml(agent) for agent in agents}
+    addresses = tuple(f"tcp://{cluster.host(pod)}.{cluster.service}:{PORT}" for pod in range(pods))
+    hosted = replace(plan, agents=tuple(agents)).hosted_at(cluster.per_process, addresses)
+    told = host_files(hosted, f"tcp://*:{PORT}", cluster.admit)
+    return {f"{cluster.pod(each.number)}.json": each.text() for each in told}
 
 
 def _in_cluster(agent: AgentSettings, cluster: Cluster) -> AgentSettings:
     """The settings with addresses of the cluster instead of this machine's."""
+    own = f"-{agent.id}" if cluster.per_process > 1 else ""
     return replace(
         agent,
         listen=f"tcp://*:{PORT}",
@@ -89,9 +104,9 @@ def _in_cluster(agent: AgentSettings, cluster: Cluster) -> AgentSettings:
         peers={peer: f"tcp://{cluster.host(peer)}.{cluster.service}:{PORT}" for peer in agent.peers},
         insecure=not agent.has_keys,
         admit=cluster.admit,
-        state=f"{STATE_DIR}/agent" if agent.state is not None else None,
+        state=f"{STATE_DIR}/agent{own}" if agent.state is not None else None,
         # Drawn by the agent itself, on its own volume: a secret in a manifest would be one that everybody has.
-        seat=None if agent.has_keys else f"{STATE_DIR}/seat",
+        seat=None if agent.has_keys else f"{STATE_DIR}/seat{own}",
         roster_note=f"{STATE_DIR}/roster" if agent.has_keys else None,
         log_file=None,
         faults_file=None,
@@ -101,16 +116,20 @@ def _in_cluster(agent: AgentSettings, cluster: Cluster) -> AgentSettings:
 # Objects
 
 
-def _agent_config_maps(agents: Sequence[AgentSettings], cluster: Cluster) -> list[Manifest]:
+def _agent_config_maps(files: Mapping[str, str], cluster: Cluster) -> list[Manifest]:
     maps: list[dict[str, str]] = [{}]
     size = 0
-    for agent in agents:
-        text = agent_toml(agent)
+    for name, text in files.items():
         size += len(text)
+        if len(text) > CONFIG_MAP_BYTES:
+            raise SettingsError(
+                f"--per-process {cluster.per_process}: what a pod is told of so many agents does not fit into a "
+                "ConfigMap; put fewer into each"
+            )
         if size > CONFIG_MAP_BYTES and maps[-1]:
             maps.append({})
             size = len(text)
-        maps[-1][f"{cluster.pod(agent.id)}.toml"] = text
+        maps[-1][name] = text
     return [
         an_object("v1", "ConfigMap", f"{cluster.agents}s-config-{number}", cluster, "agent", data=data)
         for number, data in enumerate(maps)
@@ -145,23 +164,23 @@ def _environment_service(cluster: Cluster) -> Manifest:
     return an_object("v1", "Service", cluster.environment, cluster, "environment", spec=spec)
 
 
-def _agents(agents: Sequence[AgentSettings], config_maps: Sequence[str], cluster: Cluster) -> list[Manifest]:
+def _agents(agents: Sequence[AgentSettings], pods: int, config_maps: Sequence[str], cluster: Cluster) -> list[Manifest]:
     ready_s = max(agent.ready_timeout_s for agent in agents) or _READY_S
     container = _agent_container(ready_s, cluster)
     if cluster.workload == "job" and (cluster.keeps or cluster.roster is not None):
-        claims = [volume(cluster.state(agent.id), cluster) for agent in agents] if cluster.keeps else []
-        return [*claims, *(_job_of_one(agent.id, container, config_maps, cluster) for agent in agents)]
+        claims = [volume(cluster.state(pod), cluster) for pod in range(pods)] if cluster.keeps else []
+        return [*claims, *(_job_of_one(pod, container, config_maps, cluster) for pod in range(pods))]
     if cluster.roster is not None:
         return [_set_of_one(agent.id, container, config_maps, cluster) for agent in agents]
     if cluster.workload == "job":
-        return [_indexed_job(len(agents), container, config_maps, cluster)]
+        return [_indexed_job(pods, container, config_maps, cluster)]
     template = _agent_template(container, config_maps, cluster, None if cluster.keeps else _SCRATCH)
-    return [_stateful_set(cluster.agents, len(agents), template, cluster, labels(cluster, "agent"))]
+    return [_stateful_set(cluster.agents, pods, template, cluster, labels(cluster, "agent"))]
 
 
 def _set_of_one(agent: int, container: Manifest, config_maps: Sequence[str], cluster: Cluster) -> Manifest:
     """The StatefulSet of one agent, which alone mounts its keys."""
-    own = {**container, "args": ["--config", f"{CONFIG_DIR}/{cluster.pod(agent)}.toml"], "env": [health_variable()]}
+    own = {**container, "args": cluster.config(cluster.pod(agent)), "env": [health_variable()]}
     template = _agent_template(own, config_maps, cluster, None if cluster.keeps else _SCRATCH, agent)
     found_by = {**labels(cluster, "agent"), _AGENT_LABEL: str(agent)}
     template["metadata"]["labels"] = found_by
@@ -198,7 +217,7 @@ def _indexed_job(count: int, container: Manifest, config_maps: Sequence[str], cl
 def _job_of_one(agent: int, container: Manifest, config_maps: Sequence[str], cluster: Cluster) -> Manifest:
     """The Job of one agent: whatever pod it makes has the agent's name and finds the agent's volume."""
     claim = {"persistentVolumeClaim": {"claimName": cluster.state(agent)}} if cluster.keeps else _SCRATCH
-    own = {**container, "args": ["--config", f"{CONFIG_DIR}/{cluster.pod(agent)}.toml"], "env": [health_variable()]}
+    own = {**container, "args": cluster.config(cluster.pod(agent)), "env": [health_variable()]}
     template = _agent_template(own, config_maps, cluster, claim, agent)
     template["spec"]["hostname"] = cluster.pod(agent)
     spec: Manifest = {"backoffLimit": _RETRIES, "template": template}
@@ -208,16 +227,17 @@ def _job_of_one(agent: int, container: Manifest, config_maps: Sequence[str], clu
 def _agent_container(ready_s: float, cluster: Cluster) -> Manifest:
     is_job = cluster.workload == "job"
     field = "metadata.annotations['batch.kubernetes.io/job-completion-index']" if is_job else "metadata.name"
-    file = f"{cluster.agents}-$(AGENT).toml" if is_job else "$(AGENT).toml"
+    pod = f"{cluster.agents}-$(AGENT)" if is_job else "$(AGENT)"
+    memory = 256 + _HOSTED_MEBIBYTES * (cluster.per_process - 1)
     return {
         "name": "agent",
         "image": cluster.image,
         "imagePullPolicy": "IfNotPresent",
-        "args": ["--config", f"{CONFIG_DIR}/{file}"],
+        "args": cluster.config(pod),
         # Not AGENTD_…: those variables would be taken for flags.
         "env": [{"name": "AGENT", "valueFrom": {"fieldRef": {"fieldPath": field}}}, health_variable()],
         "ports": [{"name": "gossip", "containerPort": PORT}],
-        "resources": {"requests": {"cpu": "25m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "256Mi"}},
+        "resources": {"requests": {"cpu": "25m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": f"{memory}Mi"}},
         **probes(ready_s),
         "securityContext": locked_down(),
         "volumeMounts": [

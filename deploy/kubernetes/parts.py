@@ -6,13 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from deploy.kubernetes.cluster import Cluster
+from deploy.kubernetes.cluster import CONFIG_DIR, Cluster
 
 Manifest = dict[str, Any]
 
 USER = 10_001
 """As in the Dockerfile: a number, so that Kubernetes can see that it is not root's."""
-CONFIG_DIR = "/etc/agentd/config"
 HEALTH_FILE = "/run/agentd/health"
 PROBE = ("/opt/agentd/bin/python3", "-I", "-S", "/opt/agentd/health.py")
 """Reads the health file with nothing but the standard library, so that probing hundreds of pods costs little."""

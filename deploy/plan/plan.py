@@ -208,6 +208,10 @@ class Plan:
             self, per_process=per_process, hosts=tuple(host_socket(self.sockets or "", host) for host in range(count))
         )
 
+    def hosted_at(self, per_process: int, addresses: tuple[str, ...]) -> Plan:
+        """The same with so many agents in a process, each of which is found at an address of its own."""
+        return replace(self, per_process=per_process, hosts=addresses)
+
     def with_keys(
         self,
         directory: str,

@@ -23,7 +23,7 @@ def read_manifest(text: bytes) -> tuple[TestbedSettings, frozenset[int]]:
     """The settings of a run, and who lies in it."""
 
     def read(data: Mapping[str, Any]) -> tuple[TestbedSettings, frozenset[int]]:
-        return _settings(TestbedSettings, data["settings"]), frozenset(int(agent) for agent in data["liars"])
+        return settings_from_json(TestbedSettings, data["settings"]), frozenset(int(agent) for agent in data["liars"])
 
     return _read(text, "manifest.json", read)
 
@@ -32,7 +32,7 @@ def read_plan(text: bytes, scenario: Scenario) -> Plan:
     """The plan of a scenario, as `Plan.to_json` wrote it."""
 
     def read(data: Mapping[str, Any]) -> Plan:
-        agents = tuple(_settings(AgentSettings, each) for each in data["agents"])
+        agents = tuple(settings_from_json(AgentSettings, each) for each in data["agents"])
         graph = scenario.graph
         for own, agent in enumerate(agents):
             if agent.id != own or set(agent.peers) != set(graph.neighbours(own)):
@@ -103,7 +103,7 @@ def _read(text: bytes, name: str, read: Callable[[Mapping[str, Any]], Read]) -> 
         ) from None
 
 
-def _settings(kind: type[Settings], data: Mapping[str, Any]) -> Settings:
+def settings_from_json(kind: type[Settings], data: Mapping[str, Any]) -> Settings:
     """Settings as `to_json` wrote them; a mapping has text for its keys there, and a tuple is a list."""
     if set(data) != {one.name for one in fields(kind)}:
         raise ValueError(f"other settings than ours: {', '.join(set(data) ^ {one.name for one in fields(kind)})}")

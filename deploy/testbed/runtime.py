@@ -70,14 +70,6 @@ class Wanted:
     hosting: Hosting = field(default_factory=Hosting)
     """How many agents share a process."""
 
-    def refuse_hosts(self, runtime: str) -> None:
-        """Refuse processes of many agents where nobody could start them."""
-        if self.hosting.per_process != "1":
-            raise SettingsError(
-                f"--per-process {self.hosting.per_process} is for --runtime local; in --runtime {runtime} every agent "
-                "has a container of its own, so leave it out"
-            )
-
     def refuse(self, runtime: str, *names: str) -> None:
         """Refuse what would change nothing there."""
         for name in names:

@@ -137,7 +137,7 @@ def test_an_agent_that_cannot_start_takes_no_other_of_its_process_down(place: Pa
         (("--per-process", "0"), "--per-process must be a number of agents ≥ 1, or 'auto', got '0'"),
         (("--per-process", "2", "--transport", "tcp"), "processes of many agents speak ipc"),
         (("--per-process", "2", "--keys"), "a key is for one agent's links"),
-        (("--per-process", "2", "--runtime", "compose"), "is for --runtime local"),
+        (("--per-process", "2", "--runtime", "compose", "--keys"), "agents that share a container have none"),
     ],
 )
 def test_what_processes_of_many_agents_cannot_do_is_refused_in_a_sentence(flags: tuple[str, ...], said: str) -> None:

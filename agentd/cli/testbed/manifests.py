@@ -19,7 +19,7 @@ from agentd.errors import ConfigurationError, SettingsError
 from agentd.files import make_new
 from agentd.keys.key_files import secret_text
 from agentd.runs.summary import NOT_PRIVATE
-from agentd.settings import Pace, Spending
+from agentd.settings import Hosting, Pace, Spending
 from deploy.kubernetes.cluster import AGENT_STORAGE, NO_STORAGE, PRIVATE_NETWORKS, WORKLOADS, Cluster
 from deploy.kubernetes.manifests import kubernetes_manifests
 from deploy.kubernetes.pod_keys import KEYS_DIR, secrets_of
@@ -78,6 +78,7 @@ def manifests() -> None:
     help="Encrypt all links: make keys, one Secret for each pod, and write these there, for you only; apply it first.",
 )
 @keep_options
+@group_options(Hosting, per_process={"help": "Agents that share a pod."})
 @group_options(Pace, **_PACE_PAGE)
 @click.option("--json", "as_json", is_flag=True, envvar="AGENTD_JSON", help="One List as JSON instead of YAML.")
 def kubernetes(
@@ -108,6 +109,7 @@ def kubernetes(
     """  # noqa: D301 - click looks for the character \b, which a raw string does not have
     if run_dir is not None:
         raise SettingsError("--run-dir has no meaning here: the environment's pod writes to its volume; see --storage")
+    hosting = Hosting(**taken(Hosting, flags))
     cluster = Cluster(
         name=name,
         namespace=namespace,
@@ -121,6 +123,8 @@ def kubernetes(
     pace, spending = Pace(**taken(Pace, flags)), Spending(**taken(Spending, flags))
     scenario = scenario_of(testbed_settings(**flags))
     keep = keep_of(scenario, state, spending)
+    per_process = _per_process(hosting, scenario.settings.agents, keyed=secrets is not None)
+    cluster = replace(cluster, per_process=per_process)
     plan = make_plan(scenario, run=NOT_DRAWN, base_port=_ANY_PORT, run_dir=Path(), pace=pace, keep=keep)
     if secrets is not None:
         plan, cluster = _with_keys(plan, cluster, Path(secrets))
@@ -131,6 +135,18 @@ def kubernetes(
         click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, ensure_ascii=False))
     else:
         click.echo(to_yaml_stream(objects), nl=False)
+
+
+def _per_process(hosting: Hosting, agents: int, *, keyed: bool) -> int:
+    """How many agents share a pod."""
+    if hosting.per_process == "auto":
+        raise SettingsError("--per-process auto goes by the cores of this machine; say how many agents share a pod")
+    if keyed and hosting.per_process != "1":
+        raise SettingsError(
+            f"--per-process {hosting.per_process}: a key is for one agent's links, and agents that share a pod have "
+            "none; leave out --secrets, or --per-process"
+        )
+    return min(int(hosting.per_process), agents)
 
 
 def _with_keys(plan: Plan, cluster: Cluster, place: Path) -> tuple[Plan, Cluster]:

@@ -25,6 +25,8 @@ from agentd.errors import AgentdError
 from agentd.hangups import outlive_hangups
 from agentd.settings import AgentSettings
 from agentd.shell.attendance.attending import attend
+from agentd.shell.doors.admission import admission_of_agent
+from agentd.shell.doors.door import Door
 from agentd.shell.environment_client import RunOver
 from agentd.shell.health import LONGEST_FRESH_S, PATIENCE, Health
 from agentd.shell.host.desk import Desk, HostedClient
@@ -44,6 +46,8 @@ BUG = 70
 """The exit code of an agent that ended by a fault of ours."""
 START_TOGETHER = 32
 """Agents that open their files and join at a time."""
+WELL_FOR_S = 60.0
+"""How long a process may be busy with its agents before it counts as stuck."""
 NOWHERE = -1
 """The host of an agent that there is not."""
 
@@ -57,7 +61,13 @@ class HostPlace:
     """Agents of each process: those of host h have the numbers from h times this on."""
     addresses: tuple[str, ...]
     """Where each host listens."""
+    listen: str | None = None
+    """Where this one listens, if others find it under another address."""
+    admit: tuple[str, ...] = ()
+    """Networks whose addresses may connect over TCP, beside those of the other hosts."""
     log_file: str | None = None
+    health_file: str | None = None
+    """Where it says that it is well; None: nowhere, and its supervisor sees it."""
 
     def host_of(self, agent: int) -> int | None:
         """The host of an agent; None: this one."""
@@ -94,11 +104,17 @@ async def _run(pump: Pump, agents: Sequence[AgentSettings], place: HostPlace, te
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     waits = Waits(asyncio.get_running_loop())
     try:
-        trunk = ZmqTrunk(context, place.number, place.addresses[place.number], place.others, log)
+        trunk = ZmqTrunk(context, place.number, _door(context, place, log), place.others, log)
         exchange = Exchange(waits, len(agents), place.host_of, trunk)
         trunk.exchange = exchange
         desk = Desk(context, agents[0].environment, waits, log, exchange.slice_s)
-        pump.attend((*trunk.sockets, desk.socket), (trunk.flush, desk.flush), (trunk.drain, desk.drain))
+
+        def attend() -> None:
+            pump.attend((*trunk.sockets, desk.socket), (trunk.flush, desk.flush), (trunk.drain, desk.drain))
+
+        trunk.on_change = attend
+        attend()
+        _say_well(place, log)
         host = Host(exchange, desk, log, tell)
         host.hear_signals(place.log_file)
         if asked is not None:
@@ -110,6 +126,7 @@ async def _run(pump: Pump, agents: Sequence[AgentSettings], place: HostPlace, te
             bundles_lost=trunk.lost,
             bundles_wrong=trunk.wrong,
             strayed=exchange.strayed,
+            refused_connections=trunk.refused,
             cpu_s=round(spent.ru_utime + spent.ru_stime, 2),
             most_memory_mb=round(spent.ru_maxrss / 1000),
         )
@@ -120,6 +137,25 @@ async def _run(pump: Pump, agents: Sequence[AgentSettings], place: HostPlace, te
         pump.attend((), (), ())
         context.destroy()
     return 0
+
+
+def _door(context: zmq.Context[zmq.Socket[bytes]], place: HostPlace, log: Log) -> Door:
+    """Where the other hosts connect; over TCP nobody else may, unless the operator names them."""
+    listen = place.listen or place.addresses[place.number]
+    return Door(listen, admission_of_agent(context, listen, place.others.values(), place.admit, log))
+
+
+def _say_well(place: HostPlace, log: Log) -> None:
+    """Say again and again that the loop goes round."""
+    health = Health(place.health_file, role="host", number=place.number, log=log)
+    loop = asyncio.get_running_loop()
+
+    def beat() -> None:
+        health.say("running", fresh_s=WELL_FOR_S)
+        loop.call_later(WELL_FOR_S / PATIENCE, beat)
+
+    if health.wanted:
+        beat()
 
 
 class Host:

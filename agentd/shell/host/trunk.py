@@ -8,7 +8,9 @@ of ours listens to whom of its agents; what is published before that is lost, as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 
 import zmq
 
@@ -16,6 +18,7 @@ from agentd.errors import PeerError
 from agentd.shell.doors.door import Door
 from agentd.shell.host.exchange import Exchange
 from agentd.shell.json_log import Log
+from agentd.shell.resolve import Route, has_name
 from agentd.shell.sockets import bundle_publisher, bundle_subscriber
 from agentd.wire.bundle import (
     MAX_BUNDLE_BYTES,
@@ -31,6 +34,10 @@ from agentd.wire.bundle import (
 BUNDLES_AT_ONCE = 64
 """Taken from each of the others before agents go on."""
 EVENTS_AT_ONCE = 1024
+LOOK_EVERY_S = 0.25
+"""How often it is looked where hosts are that have a name and no number."""
+SILENT_S = 5.0
+"""After how much silence such a host is looked up, and connected to, anew."""
 
 
 class _Way:
@@ -94,10 +101,10 @@ class BundleTrunk:
     def drain(self) -> None:
         """Take in what has come."""
         self._see_who_listens()
-        for host, socket in self._subscribers.items():
+        for host in self._ways:
             for _ in range(BUNDLES_AT_ONCE):
                 try:
-                    part = socket.recv(zmq.NOBLOCK)
+                    part = self._part(host)
                 except zmq.Again:
                     break
                 self._take(host, part)
@@ -111,12 +118,20 @@ class BundleTrunk:
     def _see_who_listens(self) -> None:
         for _ in range(EVENTS_AT_ONCE):
             try:
-                event = self._publisher.recv(zmq.NOBLOCK)
+                event = self._event()
             except zmq.Again:
                 return
             told = read_host_event(event, self._hosts)
             if told is not None and told[0] in self._ways:
                 self._listens(*told)
+
+    def _event(self) -> bytes:
+        """The next subscription; zmq.Again where there is none."""
+        return self._publisher.recv(zmq.NOBLOCK)
+
+    def _part(self, host: int) -> bytes:
+        """The next bundle of a host; zmq.Again where there is none."""
+        return self._subscribers[host].recv(zmq.NOBLOCK)
 
     def _listens(self, host: int, joined: bool) -> None:
         way = self._ways[host]
@@ -145,21 +160,36 @@ class BundleTrunk:
 
 
 class ZmqTrunk(BundleTrunk):
-    """The same over sockets."""
+    """The same over sockets: files that only their user may reach, or TCP behind a door that admits the other hosts.
+
+    A bundle has one part, and so has a subscription. Of a longer message from another host ZeroMQ would keep all parts
+    in memory, however many they are; the socket goes with them, and a new one is connected.
+    """
 
     def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], own: int, listen: str, others: Mapping[int, str], log: Log
+        self, context: zmq.Context[zmq.Socket[bytes]], own: int, door: Door, others: Mapping[int, str], log: Log
     ) -> None:
-        self._door = Door(listen)
+        self._door = door
+        self._anew = partial(bundle_subscriber, context, own)
+        self.on_change: Callable[[], None] = lambda: None
+        """Told when there are other sockets to wait for."""
+        self._within_message = False
+        self._addresses = dict(others)
+        self._routes: dict[int, Route] = {}
+        self._heard_s: dict[int, float] = {}
+        self._look_at_s = 0.0
         subscribers: dict[int, zmq.Socket[bytes]] = {}
-        publisher = bundle_publisher(context, self._door)
+        publisher = bundle_publisher(context, door)
         super().__init__(own, others, publisher, subscribers, log)
         try:
             for host, address in others.items():
-                subscribers[host] = bundle_subscriber(context, own, address)
+                socket = subscribers[host] = self._anew(address)
+                if has_name(address):
+                    self._routes[host] = Route(socket, address)
         except BaseException:
             self.close()
             raise
+        self._sockets = subscribers
 
     @property
     def sockets(self) -> Iterator[zmq.Socket[bytes]]:
@@ -167,9 +197,58 @@ class ZmqTrunk(BundleTrunk):
         yield self._publisher
         yield from self._subscribers.values()
 
+    @property
+    def refused(self) -> int:
+        """Connections that were not let in."""
+        return self._door.refused
+
+    def drain(self) -> None:
+        """Take in what has come, and look where hosts are that are only known by name."""
+        super().drain()
+        if self._routes:
+            self._find(time.monotonic())
+
     def close(self) -> None:
         """Let the last frames leave and close."""
         for socket in self._subscribers.values():
             socket.close()
         self._publisher.close()
         self._door.close()
+
+    def _event(self) -> bytes:
+        """The next subscription; whatever else a subscriber sends is passed over, part by part."""
+        part = self._publisher.recv(zmq.NOBLOCK)
+        was_within, self._within_message = self._within_message, bool(self._publisher.getsockopt(zmq.RCVMORE))
+        return b"" if was_within or self._within_message else part
+
+    def _part(self, host: int) -> bytes:
+        socket = self._subscribers[host]
+        part = socket.recv(zmq.NOBLOCK)
+        if socket.getsockopt(zmq.RCVMORE):
+            self.wrong += 1
+            self._log.warning("a host sends messages of several parts", host=host)
+            self._begin_anew(host)
+            raise zmq.Again
+        if host in self._routes:
+            self._heard_s[host] = time.monotonic()
+        return part
+
+    def _begin_anew(self, host: int) -> None:
+        self._sockets[host].close(linger=0)
+        socket = self._sockets[host] = self._anew(self._addresses[host])
+        if host in self._routes:
+            self._routes[host].use(socket)
+        self.on_change()
+
+    def _find(self, now_s: float) -> None:
+        """Connect to names that were found, and anew where a host is silent: it may have come back elsewhere."""
+        if now_s < self._look_at_s:
+            return
+        self._look_at_s = now_s + LOOK_EVERY_S
+        for host, route in self._routes.items():
+            if not route.is_known:
+                route.find()
+                self._heard_s[host] = now_s
+            elif now_s > self._heard_s[host] + SILENT_S:
+                self._heard_s[host] = now_s
+                route.renew()

@@ -24,6 +24,7 @@ from deploy.containers.compose_document import (
     MOST_AGENTS,
     SECRETS_DIR,
     ContainerOptions,
+    address_of,
     compose_document,
     subnet_for,
 )
@@ -66,6 +67,16 @@ def options(**changes: Any) -> ContainerOptions:
 def document(make: Any = compose_document, **changes: Any) -> dict[str, Any]:
     made = scenario(**changes)
     plan = plan_for_containers(made, Pace())
+    result: dict[str, Any] = make(plan, environment_for_containers(made, plan), made.settings.seed, options())
+    return result
+
+
+def hosted_document(make: Any = compose_document, agents: int = 5) -> dict[str, Any]:
+    """Of containers of two agents each."""
+    made = scenario(agents=agents)
+    plan = plan_for_containers(made, Pace(), Keep(state=True))
+    hosts = range(-(-agents // 2))
+    plan = plan.hosted_at(2, tuple(f"tcp://{address_of(f'host-{host}', options().subnet)}:7001" for host in hosts))
     result: dict[str, Any] = make(plan, environment_for_containers(made, plan), made.settings.seed, options())
     return result
 
@@ -294,6 +305,31 @@ def test_a_swarm_gets_names_instead_of_addresses_and_limits_where_it_reads_them(
     assert {"mem_limit", "tmpfs", "security_opt", "restart", "depends_on", "extra_hosts"}.isdisjoint(service)
     assert service["volumes"][-1]["type"] == "tmpfs"
     assert made["networks"]["mesh"]["driver"] == "overlay"
+
+
+@pytest.mark.parametrize("make", [compose_document, stack_document])
+def test_containers_of_many_agents_see_the_places_of_theirs_and_no_others(make: Any) -> None:
+    services = hosted_document(make)["services"]
+    assert list(services) == ["environment", "host-0", "host-1", "host-2"]
+    host = services["host-1"]
+    assert host["command"] == ["host", "/var/lib/agentd/run/hosts/host-1/host.json"]
+    assert host["labels"]["agentd.agents"] == "2-3"
+    assert (host["user"], host["read_only"], host["cap_drop"]) == ("1000:1000", True, ["ALL"])
+    mounts = {each["source"]: each.get("read_only", False) for each in host["volumes"] if each["type"] == "bind"}
+    own = {
+        f"/runs/one/{kind}/agent-{agent}": kind == "seats" for kind in ("logs", "seats", "state") for agent in (2, 3)
+    }
+    assert mounts == own | {"/runs/one/chaos": True, "/runs/one/hosts/host-1": True}
+
+
+def test_containers_of_many_agents_have_an_address_each_and_the_environment_admits_these_only() -> None:
+    services = hosted_document()["services"]
+    addresses = [services[f"host-{host}"]["networks"]["mesh"]["ipv4_address"] for host in range(3)]
+    assert addresses == ["10.213.0.3", "10.213.0.4", "10.213.0.5"]
+    (admit,) = [word for word in services["environment"]["command"] if word.startswith("--admit=")]
+    admitted = [IPv4Network(each) for each in admit.removeprefix("--admit=").split(",")]
+    assert {str(one) for network in admitted for one in network} == set(addresses)
+    assert services["host-0"]["mem_limit"] == "136m"
 
 
 def test_a_swarm_places_everything_where_the_run_directory_is() -> None:

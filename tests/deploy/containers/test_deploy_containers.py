@@ -202,7 +202,7 @@ def test_the_old_compose_may_do_everything_at_once(services: int, tmp_path: Path
 
 def inspected(**changes: Any) -> Inspected:
     about: dict[str, Any] = {"running": False, "restarting": False, "exit_code": 1, "out_of_memory": False}
-    return Inspected(name="agent-0", mark=ContainerMark("x", 0), **{**about, **changes})
+    return Inspected(names=("agent-0",), service="agent-0", mark=ContainerMark("x", 0), **{**about, **changes})
 
 
 def test_whether_a_container_returns_is_dockers_to_say_and_in_a_swarm_a_matter_of_counting(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from deploy.kubernetes import manifests as kubernetes
 from deploy.kubernetes.cluster import AGENT_STORAGE, PRIVATE_NETWORKS, WORKLOADS, Cluster
 from deploy.kubernetes.manifests import kubernetes_manifests
 from deploy.kubernetes.parts import USER, Manifest, probes
+from deploy.plan.host_file import read_host_file
 from deploy.plan.plan import Keep, make_plan
 from deploy.plan.yaml_text import to_yaml_stream
 
@@ -65,6 +66,9 @@ def written(args: list[str]) -> str:
         {"network_policy": False, "agent_storage": "1Gi"},
         {"agent_storage": "none"},
         {"workload": "job", "agent_storage": "none"},
+        {"per_process": 2},
+        {"per_process": 3, "workload": "job"},
+        {"per_process": 3, "workload": "job", "agent_storage": "none"},
     ],
 )
 def test_every_manifest_is_valid_in_the_strict_sense(cluster: dict[str, Any]) -> None:
@@ -360,3 +364,40 @@ def test_probes_are_patient_as_long_as_agents_are() -> None:
     ready_s = 1234.0
     asked = probes(ready_s)
     assert asked["startupProbe"]["failureThreshold"] == math.ceil((ready_s + 60) / 5)
+
+
+@pytest.mark.parametrize("cluster", [{}, {"workload": "job"}, {"workload": "job", "agent_storage": "none"}])
+def test_pods_of_many_agents_are_told_of_all_of_theirs_and_where_the_other_pods_are(cluster: dict[str, Any]) -> None:
+    manifests = made(scenario_of(), Keep(state=True), per_process=2, **cluster)
+    data = of_kind(manifests, "ConfigMap", "agents-config-0")["data"]
+    assert set(data) == {f"agentd-agent-{pod}.json" for pod in range(3)}
+    for pod in range(3):
+        told = read_host_file(data[f"agentd-agent-{pod}.json"].encode())
+        assert [agent.id for agent in told.agents] == [own for own in range(5) if own // 2 == pod]
+        assert told.addresses == tuple(f"tcp://agentd-agent-{other}.agentd-agents:7000" for other in range(3))
+        assert (told.listen, told.admit) == ("tcp://*:7000", PRIVATE_NETWORKS)
+        assert len({agent.state for agent in told.agents} | {agent.seat for agent in told.agents}) == 2 * len(
+            told.agents
+        )
+    workloads = [one for one in manifests if one["kind"] in {"StatefulSet", "Job"}]
+    workloads = [one for one in workloads if not one["metadata"]["name"].endswith("environment")]
+    args = [one["spec"]["template"]["spec"]["containers"][0]["args"] for one in workloads]
+    assert all(verb == "host" and file.endswith(".json") for verb, file in args)
+    assert sum(one["spec"].get("replicas", one["spec"].get("completions", 1)) for one in workloads) == 3
+
+
+def test_pods_of_many_agents_have_no_keys_and_are_not_counted_by_the_cores_of_this_machine(tmp_path: Path) -> None:
+    refused = {
+        ("--per-process", "auto"): "goes by the cores of this machine",
+        ("--per-process", "2", "--secrets", str(tmp_path / "secrets")): "a key is for one agent's links",
+    }
+    for flags, why in refused.items():
+        done = CliRunner().invoke(cli, [*ARGS, *flags])
+        assert done.exit_code, flags
+        assert why in str(done.exception) + done.output
+
+
+def test_what_a_pod_is_told_of_too_many_agents_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubernetes, "CONFIG_MAP_BYTES", 1000)
+    with pytest.raises(SettingsError, match="put fewer into each"):
+        made(scenario_of(), per_process=5)
