@@ -197,7 +197,7 @@ class Agent:
 
     def draw(self) -> None:
         """Draw the noise that the next pull calls for, once: how long it takes must not show after the reward is in."""
-        intent = self.decide()
+        intent = self.decide() if self._intent is None else self._intent
         if intent.noise is not None and not intent.noise.is_drawn:
             if self.noise is None:
                 raise ValueError(f"agent {self.own} is to release something and has no source of noise")
@@ -259,9 +259,9 @@ class Agent:
     def _observed(self, intent: Intent, reward: int, told: int) -> Released | None:
         """Let the policy see the reward; what it releases must be what was intended, with the noise drawn for that."""
         ledger = self.policy.ledger
-        before = ledger.releases() if ledger is not None else 0
+        before = ledger.made if ledger is not None else 0
         released = self.policy.observe(intent, reward, told)
-        made = (ledger.releases() if ledger is not None else 0) - before
+        made = (ledger.made if ledger is not None else 0) - before
         if (
             (None if released is None else released.release) != intent.release
             or made != (released is not None)

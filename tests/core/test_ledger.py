@@ -239,3 +239,12 @@ def test_after_so_many_releases_of_an_arm_is_told_what_a_ledger_would_tell() -> 
         told.append(ledger.epsilon_one_reward())
     assert composed_epsilons(scales, range(60)) == told
     assert composed_epsilons([], [0, 0]) == [0.0, 0.0]
+
+
+def test_what_all_arms_spent_is_what_each_of_them_did() -> None:
+    ledger = Ledger()
+    for arm, pulls in ((0, 4), (1, 9), (0, 2), (3, 30)):
+        ledger.record(Release(arm, pulls, pulls, scale_steps(pulls)))
+    assert ledger.made == ledger.releases() == sum(map(ledger.releases, ledger.arms)) == 4
+    assert ledger.spent() == sum(map(ledger.spent, ledger.arms))
+    assert ledger.epsilon_largest_release() == pytest.approx(float(UNIT / Fraction(scale_steps(2))))

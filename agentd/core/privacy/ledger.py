@@ -76,6 +76,25 @@ class _Account:
     least_scale: int = 0
     """Of the release that costs max ε, which it tells exactly; 0: there is none."""
 
+    def charge(self, scale: int) -> None:
+        """Add one release."""
+        linear, square, drift = _charge(scale)
+        self.releases += 1
+        self.linear += linear
+        self.square += square
+        self.drift += drift
+        if scale < self.least_scale or not self.least_scale:  # the less noise, the more it costs
+            self.least_scale, self.largest = scale, linear
+
+    def take_in(self, other: _Account) -> None:
+        """Add the releases of another account, which has some."""
+        self.releases += other.releases
+        self.linear += other.linear
+        self.square += other.square
+        self.drift += other.drift
+        self.largest = max(self.largest, other.largest)
+        self.least_scale = min(self.least_scale or other.least_scale, other.least_scale)
+
     def pure(self) -> float:
         return _upper(self.linear)
 
@@ -98,8 +117,9 @@ class Ledger:
         self.refused = 0
         """Releases that the budget did not admit."""
         self._budget = None if budget is None else math.floor(Fraction(budget) * (1 << UNIT_BITS))
+        self.made = 0
+        """Releases that were charged."""
         self._arms: dict[int, _Account] = {}
-        self._total = _Account()
 
     def admits(self, release: Release) -> bool:
         """Whether the budget has room for a release; one that it has no room for is counted, and must not be made."""
@@ -119,14 +139,8 @@ class Ledger:
         account = self._arms.get(release.arm)
         if account is None:
             account = self._arms[release.arm] = _Account()
-        linear, square, drift = _charge(release.scale)
-        for each in (account, self._total):
-            each.releases += 1
-            each.linear += linear
-            each.square += square
-            each.drift += drift
-            each.largest = max(each.largest, linear)
-            each.least_scale = min(each.least_scale or release.scale, release.scale)
+        account.charge(release.scale)
+        self.made += 1
 
     def _has_room(self, release: Release) -> bool:
         if self._budget is None:
@@ -140,7 +154,7 @@ class Ledger:
 
     def releases(self, arm: int | None = None) -> int:
         """Count the releases of an arm, or of all."""
-        return self._account(arm).releases
+        return self.made if arm is None else self._account(arm).releases
 
     def spent(self, arm: int | None = None) -> Fraction:
         """Return Σ ε of an arm or of all arms: the exact value of the ledger, each release rounded up."""
@@ -167,7 +181,7 @@ class Ledger:
         """Return what so many changed rewards cost together, and nothing lost on the way where batches are disjoint."""
         if not self.disjoint:
             return rewards * Fraction(self.epsilon_one_reward())
-        scale = self._total.least_scale
+        scale = self._account(None).least_scale
         return rewards * cost(scale) if scale else Fraction(0)
 
     def epsilon_all_arms(self, delta: float | None = None) -> float:
@@ -178,10 +192,16 @@ class Ledger:
 
     def epsilon_largest_release(self) -> float:
         """Return the promise for one changed reward where no reward enters two releases."""
-        return _upper(self._total.largest)
+        return _upper(max([account.largest for account in self._arms.values()], default=0))
 
     def _account(self, arm: int | None) -> _Account:
-        return self._total if arm is None else self._arms.get(arm, _NOTHING)
+        """That of an arm, or of all: added up when it is asked for, which is seldom, and not at each release."""
+        if arm is not None:
+            return self._arms.get(arm, _NOTHING)
+        total = _Account()
+        for account in self._arms.values():
+            total.take_in(account)
+        return total
 
 
 _NOTHING = _Account()
