@@ -131,9 +131,12 @@ async def drive_lockstep(
         link.told(word.run_round)
 
     link.meanwhile = meanwhile
+    told = 0
     while agent.trial < rounds and not stop.is_set():
         turn = await _pull(agent, bandit, keeper)
-        link.told(word.run_round)
+        if word.run_round != told:
+            told = word.run_round
+            link.told(told)
         last = agent.trial == rounds
         link.publish(link.next_round(), turn.outbox(), last=last)
         if not last:

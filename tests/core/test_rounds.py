@@ -140,3 +140,43 @@ def test_a_later_round_waits_for_ours_whoever_tells_of_it() -> None:
         rounds.wait(0.0, 1.0)
         rounds.settle(0.0)
         assert rounds.take(0.0) == [early]
+
+
+def in_step(round_: int) -> Rounds[Frame]:
+    """Rounds with two neighbours that just went on as expected."""
+    rounds = rounds_with(2, 3)
+    rounds.round = round_ - 1
+    rounds.enter(round_)
+    rounds.wait(0.0, 1.0)
+    rounds.all_go_on(0.1)
+    return rounds
+
+
+def test_when_all_go_on_nothing_is_to_be_found_out_of_where_to_go() -> None:
+    rounds = in_step(7)
+    assert (rounds.latest, rounds.next_round, rounds.may_be_behind, rounds.runs_away) == (7, 8, False, False)
+
+
+def test_that_ends_with_the_next_claim_word_or_cut() -> None:
+    claimed = in_step(7)
+    for neighbour in claimed.everybody:
+        claimed.greeted(neighbour, frame(0, round_=20, flags=GREETING))
+    assert (claimed.latest, claimed.may_be_behind) == (20, True)
+    told = in_step(7)
+    told.where.told(200)
+    assert (told.may_be_behind, told.next_round) == (True, 200)
+    cut = in_step(200)
+    cut.where.told(7)
+    cut.cut(2, 0.2)
+    assert cut.runs_away
+
+
+def test_a_neighbour_that_said_to_be_ahead_stays_ahead_though_all_go_on() -> None:
+    rounds = rounds_with(2, 3)
+    for neighbour in rounds.everybody:
+        neighbour.round = 9
+    rounds.round = 6
+    rounds.enter(7)
+    rounds.wait(0.0, 1.0)
+    rounds.all_go_on(0.1)
+    assert (rounds.latest, rounds.may_be_behind, rounds.next_round) == (9, True, 9)

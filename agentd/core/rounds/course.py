@@ -37,6 +37,8 @@ class Course(Generic[Frame]):
         self._turn = self._catch_up_until = 0
         """How many rounds of our own there were, whatever their numbers, and until which one we look for more."""
         self._aligned_turn, self._aligns = 0, False
+        self._level = False
+        """Whether everybody is known to be in our round, and nobody is down: then there is nothing to find out."""
 
     @property
     def latest(self) -> int:
@@ -44,6 +46,8 @@ class Course(Generic[Frame]):
 
         The lower median, so that a neighbour that says it is far ahead moves nothing as long as another one is left.
         """
+        if self._level:
+            return self.round
         rounds = [n.round for n in self.everybody]
         if max(rounds, default=0) <= self.round:
             return self.round
@@ -52,6 +56,8 @@ class Course(Generic[Frame]):
     @property
     def next_round(self) -> int:
         """Where to go next: to the next round, or to where the others are."""
+        if self._level and self.where.run_round <= self.round + 1:
+            return self.round + 1
         heard = [self._believed(n) for n in self._heard()]
         if max(heard, default=0) > self.round + 1:
             self.where.leeway = self._word_is_old
@@ -79,6 +85,8 @@ class Course(Generic[Frame]):
         """Whether the others may be further than we know, so that one had better look at all that they said."""
         if self._turn < self._catch_up_until or self.where.run_round > self.round + 1:
             return True
+        if self._level:
+            return False
         return max([self._believed(n) for n in self.everybody if n.standing <= _DOWN], default=0) > self.round + 1
 
     def looked_around(self) -> int:
@@ -96,7 +104,7 @@ class Course(Generic[Frame]):
     @property
     def runs_away(self) -> bool:
         """Whether to wait for the environment's word: somebody is missing, and we are far ahead of the run."""
-        if not self.where.run_round or not any(n.standing is _DOWN for n in self.everybody):
+        if self._level or not self.where.run_round or not any(n.standing is _DOWN for n in self.everybody):
             return False
         if self._aligns or not any(n.standing <= _LIVE for n in self.everybody):
             return self.where.runs_away(self.round, 1)  # nobody else keeps us in step

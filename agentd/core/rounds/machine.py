@@ -87,12 +87,17 @@ class Rounds(Course[Frame]):
 
     def subscription(self, number: int, *, joined: bool, now_s: float) -> None:
         """Somebody began or ceased to hear us; who begins is greeted, so that both know that they hear each other."""
+        self._level = False
         self.orders += self._contacts.subscription(number, joined=joined, now_s=now_s, turn=self._turn)
 
+    @property
+    def owes_greetings(self) -> bool:
+        """Whether subscriptions that came too soon after others are still to be answered."""
+        return bool(self._contacts.owed)
+
     def greet_owed(self, now_s: float) -> None:
-        """Answer those subscriptions that came too soon after others, when it is time."""
-        if self._contacts.owed:
-            self.orders += self._contacts.greet(now_s)
+        """Answer these, when it is time."""
+        self.orders += self._contacts.greet(now_s)
 
     def enter(self, round_: int) -> None:
         """Our frame of this round leaves."""
@@ -100,7 +105,7 @@ class Rounds(Course[Frame]):
             self._jump(round_)
         self.round = round_
         self._turn += 1
-        self._aligns = False
+        self._aligns = self._level = False
         self._intake.enter(round_, self._turn)
         if self._arrived:
             self._arrived = set()
@@ -125,6 +130,7 @@ class Rounds(Course[Frame]):
 
         `hold` keeps a frame of a later round for that round; `newest` keeps it instead of the one that was kept.
         """
+        self._level = False
         if frame.round == self.round and neighbour.goes_on_with(frame) and size <= self._intake.usual_bytes:
             neighbour.sequence = frame.sequence
             if neighbour.round < frame.round:  # noqa: PLR1730 - max() costs more than the rest
@@ -172,6 +178,7 @@ class Rounds(Course[Frame]):
 
     def greeted(self, neighbour: Neighbour[Frame], frame: Frame) -> None:
         """A greeting came before our rounds began."""
+        self._level = False
         if self._intake.admits(neighbour, frame, 0, any_round=False):
             self._intake.note(neighbour, frame)
         else:
@@ -204,7 +211,11 @@ class Rounds(Course[Frame]):
         """Disconnect from those that send without end."""
         for neighbour in self._intake.muted(self.everybody):
             if now_s >= neighbour.shunned_until_s:
-                self.orders += self._contacts.shun(neighbour, now_s)
+                self._shun(neighbour, now_s)
+
+    def _shun(self, neighbour: Neighbour[Frame], now_s: float) -> None:
+        self._level = False
+        self.orders += self._contacts.shun(neighbour, now_s)
 
     def cut(self, number: int, now_s: float) -> None:
         """Disconnect from a neighbour that has handed over what no honest one can; each time for longer."""
@@ -213,15 +224,18 @@ class Rounds(Course[Frame]):
             return
         self._accusations.add(number, Why.FORGED, self._turn, round=self.round)
         self._tell_people(neighbour)
-        self.orders += self._contacts.shun(neighbour, now_s)
+        self._shun(neighbour, now_s)
 
     def all_go_on(self, now_s: float) -> None:
         """Every neighbour said just what was expected of it, in this round; nobody is waited for any more."""
-        round_ = self.round
+        round_, level = self.round, True
         for neighbour in self.everybody:
             neighbour.sequence += 1
-            if neighbour.round < round_:  # noqa: PLR1730 - max() costs more than the rest
+            if neighbour.round <= round_:
                 neighbour.round = round_
+            else:
+                level = False
+        self._level = level
         if self._lateness.looks:
             self._patience.close(now_s)
         self.waiting = ()
