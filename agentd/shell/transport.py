@@ -30,11 +30,14 @@ if TYPE_CHECKING:  # only a testbed with injected faults loads it
 
 PARTS_AT_ONCE = 1024
 """Parts of what a subscriber must not send, passed over before something else is done."""
-_READABLE = int(zmq.POLLIN)
-"""As a plain number: arithmetic with an enumeration is slow."""
+_READABLE, _AT_ONCE = int(zmq.POLLIN), int(zmq.NOBLOCK)
+"""As plain numbers: arithmetic with an enumeration is slow."""
 FEW = 2
-TOGETHER_S = 0.01
-"""Where more than a few are missing, how long to let frames gather: it is a round that takes longer than a slice."""
+TOGETHER_S, TOGETHER_SHARE = 0.01, 0.25
+"""Where more than a few are missing, how long to let frames gather at most, and as what share of the wait so far.
+
+Rounds of an idle machine take 5 ms: whoever let frames gather for longer than that would make everybody slow.
+"""
 LOOK_DISTURBED_S = 0.005
 """How often lines are looked at that hold something back, or may."""
 SEVERAL_PARTS = b""
@@ -163,16 +166,23 @@ class ZmqLine:
             return self.waiting.popleft()
         if self.fault is not None:
             return self.fault.receive(wait)
-        return self.read(0 if wait else zmq.NOBLOCK)
+        try:
+            part = self.socket.recv(0 if wait else _AT_ONCE)
+        except zmq.Again:
+            return None
+        return part if part.startswith(FRAME_TOPIC) and not self._renewed else self._looked_at(part)
 
     def read(self, flags: int) -> bytes | None:
         """The next part in the socket, whatever an operator injects; None where there is none."""
         if self._takeover is not None and self._takeover.is_level():
             self._go_on_with(self._takeover.socket)
         try:
-            part = self.socket.recv(flags)
+            return self._looked_at(self.socket.recv(flags))
         except zmq.Again:
             return None
+
+    def _looked_at(self, part: bytes) -> bytes:
+        """The same, now that it is known to be one of several, or to be said on a line that was renewed."""
         if not part.startswith(FRAME_TOPIC) and (not part or self.socket.getsockopt(zmq.RCVMORE)):
             self._dropped["multipart"] += 1
             self._begin_anew()
@@ -261,6 +271,7 @@ class ZmqTransport:
         self._within_message = False
         self.lines: dict[int, ZmqLine] = {}
         self.now_s = time.monotonic
+        self._sent_s = self.now_s()
         self._subscriber = partial(subscriber, context, own)
         self._keyring = keyring = door.keyring
         self._callers = None if keyring is None else Callers(keyring, self.dropped)
@@ -286,6 +297,7 @@ class ZmqTransport:
     def publish(self, part: bytes) -> None:
         """Send to whoever subscribed the topic that the part begins with."""
         self._publisher.send(part)
+        self._sent_s = self.now_s()
 
     def event(self) -> bytes | None:
         """The next subscription, or whatever else a subscriber sent; of what has several parts only the number counts.
@@ -349,7 +361,8 @@ class ZmqTransport:
         seconds = min(seconds, LOOK_DISTURBED_S) if disturbed else seconds
         ready = dict(poller.poll(math.ceil(seconds * 1000)))
         if ready and len(watched) - len(ready) > FEW and seconds > TOGETHER_S:
-            time.sleep(TOGETHER_S)  # to be woken for each of them costs more than the frames
+            # To be woken for each of them costs more than the frames.
+            time.sleep(min(TOGETHER_S, TOGETHER_SHARE * (self.now_s() - self._sent_s)))
             ready = dict(poller.poll(0))
         return disturbed | {line.id for line in watched if line.socket in ready}
 

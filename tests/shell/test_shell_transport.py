@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 import zmq
 from evidence import until
 from loopback import LONG_S
@@ -159,6 +160,37 @@ def wait_for(xpub: zmq.Socket[bytes], event: bytes) -> None:
 
 def made(context: Context, addresses: Addresses) -> ZmqTransport:
     return ZmqTransport(context, own=2, door=Door(addresses[2]), peers={1: addresses[1]})
+
+
+class OneIsThere:
+    """Watches lines, and has something of the first one alone."""
+
+    def __init__(self) -> None:
+        self._watched: list[object] = []
+
+    def register(self, socket: object, _events: int) -> None:
+        self._watched.append(socket)
+
+    def poll(self, _milliseconds: int) -> list[tuple[object, int]]:
+        return [(self._watched[0], int(zmq.POLLIN))]
+
+
+@pytest.mark.parametrize(("waited_s", "gathers_s"), [(0.004, 0.001), (10.0, 0.01)])
+async def test_frames_gather_for_a_share_of_the_wait_so_far_and_a_hundredth_of_a_second_at_most(
+    context: Context, addresses: Addresses, monkeypatch: pytest.MonkeyPatch, waited_s: float, gathers_s: float
+) -> None:
+    """A round of an idle machine takes half of that hundredth: whoever gathered for all of it would slow everybody."""
+    transport = ZmqTransport(context, own=0, door=Door(addresses[0]), peers={n: addresses[n] for n in range(1, 5)})
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    monkeypatch.setattr(zmq, "Poller", OneIsThere)
+    now_s = 100.0
+    transport.now_s = lambda: now_s
+    transport.publish(b"frame/")
+    now_s += waited_s
+    assert set(await transport.ready(transport.lines.values(), 1.0)) == {1}
+    assert slept == pytest.approx([gathers_s])
+    transport.close()
 
 
 def events_of(transport: ZmqTransport, number: int) -> list[bytes]:
