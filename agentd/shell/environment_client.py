@@ -120,9 +120,11 @@ class EnvironmentClient:
         request = Pull(agent, self.token, trial, arm, trial - 1)
         self._send(request)
         sent()
-        if (reward := await self._reward_at_once(request)) is not None:
+        part = await self._part()
+        if (reward := _reward_of(part, request)) is not None:
             return reward
-        if self._unread is None:
+        self._unread = part  # not the one that nearly always comes: it is left for `_answer`
+        if part is None:
             self._tell_of_silence()
         reply = await self._ask(request, self.give_up_s, sent=True)
         worth_saying = math.inf
@@ -193,19 +195,6 @@ class EnvironmentClient:
                     f"nobody knows the name in {self._address} after {timeout_s:g} s; is it spelled right?"
                 )
             await asyncio.sleep(LOOK_EVERY_S)
-
-    async def _reward_at_once(self, request: Pull) -> int | None:
-        """Read the answer if it is the one that nearly always comes; any other is left for `_answer`."""
-        part = await self._part()
-        if part is not None:
-            try:
-                reply = decode_environment(part)
-            except PeerError:
-                reply = None
-            if isinstance(reply, Reward) and reply.trial == request.trial and reply.arm == request.arm:
-                return reply.reward
-        self._unread = part
-        return None
 
     async def _ask(self, request: Request, timeout_s: float, *, sent: bool = False) -> Reply:
         started = self.waited_s()
@@ -312,6 +301,17 @@ class EnvironmentClient:
             return self._socket.recv()
         except zmq.Again:
             return None
+
+
+def _reward_of(part: bytes | None, request: Pull) -> int | None:
+    """What a pull paid, if this is the answer to it."""
+    if part is None:
+        return None
+    try:
+        reply = decode_environment(part)
+    except PeerError:
+        return None
+    return reply.reward if type(reply) is Reward and reply[:2] == (request.trial, request.arm) else None
 
 
 def _answers(reply: object, request: Request) -> bool:

@@ -181,9 +181,14 @@ class Link:
         if rounds.orders:
             self._carry_out()
         if ordinary:
-            parts = await self._parts_of_all(stop)
+            parts = None if rounds.looks or self._gather is not None else self._next_parts(rounds.waiting)
+            if parts is None or len(parts) < len(rounds.waiting):
+                parts = await self._parts_of_all(parts, stop)
             if len(parts) == len(self._lines) and (batch := self._read_expected(parts)) is not None:
-                rounds.all_go_on(await self._breathe())
+                now_s = self.now_s()
+                rounds.all_go_on(now_s)
+                if now_s >= self._breathe_at:
+                    await self._breathe(now_s)
                 return [batch]
             self._read(parts)
             rounds.tick(self.now_s())
@@ -198,21 +203,28 @@ class Link:
                 self._carry_out()
             if late and rounds.waiting:
                 await self._while_waiting()
-        return self._together(rounds.take(await self._breathe()))
+        now_s = self.now_s()
+        frames = rounds.take(now_s)
+        if now_s >= self._breathe_at:
+            await self._breathe(now_s)
+        return self._together(frames)
 
-    async def _parts_of_all(self, stop: asyncio.Event) -> Parts:
+    async def _parts_of_all(self, parts: Parts | None, stop: asyncio.Event) -> Parts:
         """The next part of each neighbour, unread: together they mostly are what is expected, and cheap to read.
 
+        `parts` are those that came within the first slice of time; None: nobody has waited yet.
         On a machine full of agents a round takes longer than a slice. Nobody is late for that; but as soon as somebody
         might be, or something is to be told, what has come so far is to be read.
         """
         rounds, unread = self.rounds, dict[int, bytes]()
         while missing := [neighbour for neighbour in rounds.waiting if neighbour.id not in unread]:
             looked = rounds.looks
-            parts = await self._parts_of(missing)
+            if parts is None:
+                parts = await self._parts_of(missing)
             unread |= {neighbour.id: part for neighbour, part in parts}
             if len(parts) == len(missing):
                 break
+            parts = None
             await self._while_waiting()
             now_s = self.now_s()
             if rounds.looks and not looked:
@@ -259,7 +271,8 @@ class Link:
 
     def greet_subscribers(self) -> None:
         """Answer every neighbour whose subscription is seen; so both sides know that they hear each other."""
-        self.rounds.greet_owed(self.now_s())
+        if self.rounds.owes_greetings:
+            self.rounds.greet_owed(self.now_s())
         for _ in range(EVENTS_AT_ONCE):
             if (event := self._transport.event()) is None:
                 break
@@ -381,13 +394,10 @@ class Link:
             missing = [neighbour for neighbour in missing if neighbour.id not in found]
         return [(neighbour, found[neighbour.id]) for neighbour in waiting if neighbour.id in found]
 
-    async def _breathe(self) -> float:
+    async def _breathe(self, now_s: float) -> None:
         """Let the event loop run now and then, for signals; in every round it would cost as much as the frames."""
-        now = self.now_s()
-        if now >= self._breathe_at:
-            self._breathe_at = now + BREATHE_EVERY_S
-            await asyncio.sleep(0)
-        return now
+        self._breathe_at = now_s + BREATHE_EVERY_S
+        await asyncio.sleep(0)
 
     def _read_expected(self, parts: Parts) -> Batch | None:
         """All that was said in this round, if every neighbour just goes on as before; nothing is noted otherwise."""
