@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 # One BLAS thread per process: agents and parallel trials are processes already, more threads only fight for cores.
 export OPENBLAS_NUM_THREADS := 1
+# Where nothing may keep bytecode, each of a thousand processes of the tests compiles all of agentd anew, and every worker
+# rewrites the assertions of all tests: a good part of the processor time. What is kept lies in __pycache__, which git ignores.
+unexport PYTHONDONTWRITEBYTECODE
 # Many tests wait for processes, containers and timeouts, so there are more workers than cores.
 WORKERS ?= $(shell echo $$((2 + $$(nproc))))
 # What needs no process, no container and no socket.
