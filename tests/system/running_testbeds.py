@@ -9,7 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner
 from evidence import PATIENCE_S
+
+from agentd.cli import cli
 
 AGENTD = [sys.executable, "-m", "agentd"]
 PATIENT = ("--round-timeout", "60")
@@ -41,6 +44,19 @@ def agentd_json(*args: str, code: int | None = 0) -> Any:
     done = agentd(*args, "--json", code=code)
     assert done.stdout.count("\n") == 1
     return json.loads(done.stdout)
+
+
+def here_json(*args: str) -> Any:
+    """The same in this process, for what is not what a test is about: an interpreter takes half a second to start."""
+    done = CliRunner().invoke(cli, [*args, "--json"])
+    assert done.exit_code == 0, f"{done.output}{done.exception}"
+    assert done.stdout.count("\n") == 1
+    return json.loads(done.stdout)
+
+
+def end_all() -> None:
+    """End whatever testbed is left of a test."""
+    CliRunner().invoke(cli, ["down", "--all"])
 
 
 def start(*args: str) -> subprocess.Popen[str]:

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from container_image import PATIENCE_S, image_or_skip
 from evidence import until
-from running_testbeds import agentd, agentd_json, read_json
+from running_testbeds import agentd, agentd_json, end_all, read_json
 
 from agentd.cli import cli
 from agentd.runs.status import read_status
@@ -34,7 +34,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     yield tmp_path / "run"
-    agentd("down", "--all", code=None)
+    end_all()
 
 
 def chaos(*args: str) -> str:

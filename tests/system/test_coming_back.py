@@ -10,7 +10,7 @@ import pytest
 from coming_back import Bed, busy_machine, partitioned, paused, restarted
 from container_image import image_or_skip
 from evidence import until
-from running_testbeds import agentd, read_json
+from running_testbeds import end_all, read_json
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -29,7 +29,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     yield tmp_path / "run"
-    agentd("down", "--all", code=None)
+    end_all()
 
 
 def begun(place: Path, *flags: str, listens: bool = True) -> Bed:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from container_image import docker_or_skip
 from evidence import until
-from running_testbeds import CONTRACT, PATIENCE_S, PATIENT, agentd, agentd_json, read_json, start
+from running_testbeds import CONTRACT, PATIENCE_S, PATIENT, agentd, agentd_json, end_all, here_json, read_json, start
 from swarms import swarm_of_one
 
 from agentd.core.message import TOKEN_BYTES
@@ -58,7 +58,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     yield tmp_path / "run"
-    agentd("down", "--all", code=None)
+    end_all()
 
 
 def project_of(place: Path) -> str:
@@ -79,7 +79,7 @@ def pulls_in(place: Path) -> int:
 
 
 def same_as_the_simulation(place: Path, tmp_path: Path, flags: tuple[str, ...]) -> bool:
-    agentd("simulate", *flags, "--run-dir", str(tmp_path / "simulated"))
+    here_json("simulate", *flags, "--run-dir", str(tmp_path / "simulated"))
     return (tmp_path / "simulated" / "pulls.npz").read_bytes() == (place / "pulls.npz").read_bytes()
 
 

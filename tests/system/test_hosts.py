@@ -12,7 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 from evidence import until
-from running_testbeds import PATIENCE_S, PATIENT, agentd, agentd_json, nothing_runs, pids_of, read_json
+from running_testbeds import (
+    PATIENCE_S,
+    PATIENT,
+    agentd,
+    agentd_json,
+    end_all,
+    here_json,
+    nothing_runs,
+    pids_of,
+    read_json,
+)
 
 from agentd.runs.status import read_status
 from deploy.testbed.control import kill_agent, restart_agent
@@ -26,7 +36,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     yield tmp_path / "run"
-    agentd("down", "--all", code=None)
+    end_all()
 
 
 def pulls(run_dir: Path) -> tuple[Any, Any]:
@@ -54,7 +64,7 @@ def test_agents_that_share_processes_do_to_the_bit_what_the_simulation_does(
 ) -> None:
     flags = ("--agents", "9", "--edge-probability", "0.5", "--rounds", "40", "--seed", "11", "--algorithm", algorithm)
     run = agentd_json("up", *flags, *PATIENT, "--per-process", "4", "--run-dir", str(place))
-    simulated = agentd_json("simulate", *flags, "--run-dir", str(tmp_path / "simulated"))
+    simulated = here_json("simulate", *flags, "--run-dir", str(tmp_path / "simulated"))
     assert same_pulls(place, tmp_path / "simulated")
     for figure in ("group_regret", "messages", "dropped"):
         assert run[figure] == simulated[figure], figure
@@ -72,7 +82,7 @@ def test_two_hundred_agents_pull_the_same_however_many_share_a_process(
     flags = ("--agents", "200", "--edge-probability", "0.05", "--rounds", "60", "--gamma", "2", "--seed", "4")
     patient = ("--round-timeout", "120", "--ready-timeout", "300")
     agentd("up", *flags, *patient, "--per-process", str(per_process), "--run-dir", str(place))
-    agentd("simulate", *flags, "--run-dir", str(tmp_path / "simulated"))
+    here_json("simulate", *flags, "--run-dir", str(tmp_path / "simulated"))
     assert same_pulls(place, tmp_path / "simulated")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from container_image import docker_or_skip
-from running_testbeds import PATIENT, agentd, agentd_json, read_json
+from running_testbeds import PATIENT, agentd, agentd_json, end_all, read_json
 from swarms import swarm_of_one
 from test_containers import ENDLESS, SMALL, nothing_is_left, project_of, same_as_the_simulation
 from zmq.utils import z85
@@ -32,7 +32,7 @@ def place(docker: Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     yield tmp_path / "run"
-    agentd("down", "--all", code=None)
+    end_all()
 
 
 def test_every_container_sees_its_own_secret_only_and_it_is_in_no_document_layer_or_run_directory(

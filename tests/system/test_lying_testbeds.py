@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from running_testbeds import PATIENT, agentd, agentd_json
+from running_testbeds import PATIENT, agentd, agentd_json, end_all, here_json
 
 from agentd.core.attacks import FIXED
 
@@ -23,7 +23,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     yield tmp_path
-    agentd("down", "--all", code=None)
+    end_all()
 
 
 def cases() -> list[object]:
@@ -46,8 +46,11 @@ def test_one_liar_of_twenty_is_the_same_over_sockets(place: Path, attack: str) -
 def agree(place: Path, *flags: str) -> None:
     """Run it three times."""
     honest = []
-    for name, verb in (("up", ("up", *PATIENT)), *((engine, ("simulate", "--engine", engine)) for engine in ENGINES)):
-        summary = agentd_json(*verb, *flags, "--run-dir", str(place / name))
+    for name, run, verb in (
+        ("up", agentd_json, ("up", *PATIENT)),
+        *((engine, here_json, ("simulate", "--engine", engine)) for engine in ENGINES),
+    ):
+        summary = run(*verb, *flags, "--run-dir", str(place / name))
         honest.append((summary["honest_regret_per_agent"], summary["messages"], summary["dropped"]))
     assert honest[0] == honest[1] == honest[2]
     pulls = [(place / name / "pulls.npz").read_bytes() for name in ("up", *ENGINES)]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from evidence import until
 from other_user import as_another_user
-from running_testbeds import agentd, agentd_json, nothing_runs, pids_of, read_json
+from running_testbeds import agentd, agentd_json, end_all, nothing_runs, pids_of, read_json
 
 pytestmark = pytest.mark.system
 
@@ -29,7 +29,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.chdir(tmp_path)
     yield tmp_path / "run"
-    agentd("down", "--all", code=None)
+    end_all()
 
 
 def sockets_of(place: Path) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from evidence import until
-from running_testbeds import CONTRACT, PATIENT, agentd, agentd_json, nothing_runs, pids_of, read_json, start
+from running_testbeds import CONTRACT, PATIENT, agentd, agentd_json, end_all, nothing_runs, pids_of, read_json, start
 
 from deploy.testbed.control import restart_agent
 from deploy.testbed.process_marks import ProcessMark
@@ -30,7 +30,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     yield tmp_path / "run"
-    agentd("down", "--all", code=None)
+    end_all()
 
 
 def crashed(place: Path, *flags: str, everything: bool) -> list[int]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from evidence import until
-from running_testbeds import PATIENT, agentd, agentd_json, read_json, start
+from running_testbeds import PATIENT, agentd_json, end_all, here_json, read_json, start
 
 from agentd.core.policy import ALGORITHMS
 from deploy.testbed.control import ask, kill_agent, restart_agent
@@ -21,7 +21,7 @@ from deploy.testbed.control import ask, kill_agent, restart_agent
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 AGENTS = 20
-ROUNDS = 1500
+ROUNDS = 1000
 FLAGS = ("--agents", str(AGENTS), "--edge-probability", "0.3", "--rounds", str(ROUNDS), "--round-timeout", "2")
 REJOIN_S = 5.0
 LONG_GONE = 600
@@ -34,7 +34,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     yield tmp_path / "run"
-    agentd("down", "--all", code=None)
+    end_all()
 
 
 def trial_of(place: Path, agent: int) -> int:
@@ -130,7 +130,7 @@ def test_an_environment_that_dies_is_started_again_and_the_run_is_the_one_withou
     summary = read_json(place / "summary.json")
     assert ([fault["what"] for fault in summary["faults"]], summary["failure"]) == ([what], "")
     simulated = tmp_path / "simulated"
-    agentd_json("simulate", *flags, "--run-dir", str(simulated))
+    here_json("simulate", *flags, "--run-dir", str(simulated))
     assert (simulated / "pulls.npz").read_bytes() == (place / "pulls.npz").read_bytes()
     assert read_json(simulated / "summary.json")["group_regret"] == summary["group_regret"]
 
@@ -152,5 +152,5 @@ def test_every_algorithm_pulls_the_same_arms_over_the_wire_as_in_both_engines(
     over_the_wire = (place / "pulls.npz").read_bytes()
     for engine in ("agents", "vector"):
         simulated = tmp_path / engine
-        agentd_json("simulate", *flags, "--algorithm", algorithm, "--engine", engine, "--run-dir", str(simulated))
+        here_json("simulate", *flags, "--algorithm", algorithm, "--engine", engine, "--run-dir", str(simulated))
         assert (simulated / "pulls.npz").read_bytes() == over_the_wire, engine

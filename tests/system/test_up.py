@@ -14,7 +14,19 @@ from typing import Any
 import numpy as np
 import pytest
 from evidence import until
-from running_testbeds import CONTRACT, PATIENCE_S, PATIENT, agentd, agentd_json, nothing_runs, pids_of, read_json, start
+from running_testbeds import (
+    CONTRACT,
+    PATIENCE_S,
+    PATIENT,
+    agentd,
+    agentd_json,
+    end_all,
+    here_json,
+    nothing_runs,
+    pids_of,
+    read_json,
+    start,
+)
 
 from agentd.runs.scenario import make_scenario
 from agentd.settings import Pace, TestbedSettings
@@ -37,7 +49,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     yield tmp_path / "run"
-    agentd("down", "--all", code=None)
+    end_all()
 
 
 def pulls(run_dir: Path) -> dict[str, Any]:
@@ -54,7 +66,7 @@ def test_a_seeded_testbed_does_to_the_bit_what_the_simulation_does(algorithm: st
     flags = ("--agents", "5", "--edge-probability", "0.6", "--rounds", "40", "--seed", "11", "--algorithm", algorithm)
     lies = ("--byzantine", "1", "--contamination", "0.5")
     run = agentd_json("up", *flags, *lies, *PATIENT, "--run-dir", str(place))
-    simulated = agentd_json("simulate", *flags, *lies, "--run-dir", str(tmp_path / "simulated"))
+    simulated = here_json("simulate", *flags, *lies, "--run-dir", str(tmp_path / "simulated"))
     assert {path.name for path in place.iterdir()} >= CONTRACT
     for name, table in pulls(tmp_path / "simulated").items():
         np.testing.assert_array_equal(pulls(place)[name], table)
@@ -72,7 +84,7 @@ def test_a_group_that_knows_its_size_does_to_the_bit_what_the_simulation_does(pl
     """From eight agents on `sealed` holds its coins; how many there are comes with the welcome."""
     flags = ("--agents", "9", "--edge-probability", "0.6", "--rounds", "40", "--seed", "11", "--algorithm", "sealed")
     agentd_json("up", *flags, "--epsilon", "3", *PATIENT, "--run-dir", str(place))
-    agentd_json("simulate", *flags, "--epsilon", "3", "--run-dir", str(tmp_path / "simulated"))
+    here_json("simulate", *flags, "--epsilon", "3", "--run-dir", str(tmp_path / "simulated"))
     for name, table in pulls(tmp_path / "simulated").items():
         np.testing.assert_array_equal(pulls(place)[name], table)
 
@@ -84,7 +96,7 @@ def test_two_runs_of_a_seed_have_ids_of_their_own_and_the_same_pulls(place: Path
     assert first["run"] != second["run"]
     assert first["terms"] != second["terms"]
     assert first["group_regret"] == second["group_regret"]
-    simulated = agentd_json("simulate", "--engine", "agents", *flags, "--run-dir", str(tmp_path / "simulated"))
+    simulated = here_json("simulate", "--engine", "agents", *flags, "--run-dir", str(tmp_path / "simulated"))
     assert simulated["dropped"] == first["dropped"] == {}, "an agent with another policy is no stranger"
     for other in ("second", "simulated"):
         for name, table in pulls(tmp_path / other).items():
