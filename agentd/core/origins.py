@@ -11,18 +11,23 @@ that invented names have taken the rest. That cannot be refused without knowing 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agentd.core.message import MAX_AGENT_ID, Columns
 from agentd.core.terms import Terms
 
 MAX_ORIGINS = 4096
 """In an open run."""
+_MOST_SHORT = (1 << 15) - 1
 ABSENT = -1
 """The row of an origin that there is no room for."""
 OWN = -2
 """The row of the agent itself, which needs no memory of what it said."""
+
+Number = TypeVar("Number", bound=np.generic)
 
 
 class Origins:
@@ -33,7 +38,9 @@ class Origins:
         self._expected = set(neighbours) - {own}
         """Neighbours that were not heard of yet; there is a place for each."""
         self._limit = max(limit, len(self._expected))
-        self._row_of = np.full(max(64, own + 1), ABSENT, dtype=np.int64)
+        # Of all ids, not of all origins: among ten thousand agents this is most of what an agent remembers.
+        width = np.int16 if self._limit <= _MOST_SHORT else np.int32
+        self._row_of: NDArray[np.int16 | np.int32] = np.full(max(64, own + 1), ABSENT, dtype=width)
         self._row_of[own] = OWN
         self._count = 0
 
@@ -42,7 +49,7 @@ class Origins:
         """Room for all who take part, or where nobody knows them for the neighbours and some others."""
         if not terms.closed:
             return cls(own, neighbours=neighbours)
-        return cls(own, sum(1 for _ in terms.ids()))
+        return cls(own, terms.agents)
 
     def __len__(self) -> int:
         return self._count
@@ -56,9 +63,8 @@ class Origins:
     def known_rows(self, origins: Columns) -> Columns:
         """The row of each origin; OWN for the agent itself, ABSENT for those not heard of."""
         if len(origins) and (top := int(origins.max())) >= len(self._row_of):
-            self._row_of = grown(self._row_of, min(2 * top, MAX_AGENT_ID + 1), ABSENT)
-        rows: Columns = self._row_of[origins]
-        return rows
+            self._row_of = grown(self._row_of, min(top + 1 + top // 8, MAX_AGENT_ID + 1), ABSENT)
+        return self._row_of[origins].astype(np.int64)
 
     def rows(self, origins: Columns) -> Columns:
         """The row of each origin, new origins admitted; OWN for the agent itself, ABSENT where there is no room."""
@@ -66,7 +72,7 @@ class Origins:
         if self._count < self._limit and (rows == ABSENT).any():
             # Not np.unique, which loads numpy.ma: two megabytes in every agent.
             self._admit(sorted(set(origins[rows == ABSENT].tolist())))
-            rows = self._row_of[origins]
+            rows = self.known_rows(origins)
         return rows
 
     def _admit(self, newcomers: Sequence[int]) -> None:
@@ -80,7 +86,7 @@ class Origins:
             self._count += 1
 
 
-def grown(array: Columns, size: int, fill: int = 0) -> Columns:
+def grown(array: NDArray[Number], size: int, fill: int = 0) -> NDArray[Number]:
     """The array itself if it has `size` rows already, else a longer copy padded with `fill`."""
     if len(array) >= size:
         return array

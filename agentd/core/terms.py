@@ -93,6 +93,11 @@ class Terms:
         ranges = sorted(each for policy in self.policies for each in policy.ids)
         return (agent for first, last in ranges for agent in range(first, last + 1))
 
+    @property
+    def agents(self) -> int:
+        """How many take part; 0 in an open run."""
+        return sum(last - first + 1 for policy in self.policies for first, last in policy.ids)
+
     def tellers(self, tag: int) -> int:
         """How many take part who publish bodies of this kind, or may; nobody in an open run."""
         ranges = (each for policy in self.policies if policy.tag in (tag, None) for each in policy.ids)

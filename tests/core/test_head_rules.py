@@ -12,7 +12,7 @@ from agentd.core.bodies import SAMPLE
 from agentd.core.checks import Checks
 from agentd.core.message import MAX_AGENT_ID, MAX_TRIAL, Batch, Message
 from agentd.core.terms import Clock, PolicyTerms, Terms
-from agentd.core.trust.heads import only_said_by
+from agentd.core.trust.heads import HeadRules, only_said_by
 from agentd.core.trust.lives import Lives
 
 GAMMA = 3
@@ -156,3 +156,11 @@ def test_senders_say_their_own_with_all_its_life_and_others_with_less() -> None:
     assert only_said_by(batch, 1).messages() == batch.messages()[:2]
     assert only_said_by(batch, np.array([1, 1, 2, 2])) is batch
     assert only_said_by(batch, np.array([2, 2, 1, 1])).messages() == []
+
+
+def test_agents_of_one_process_share_what_is_known_of_all_ids() -> None:
+    """A table of ten thousand ids for each of ten thousand agents would be most of their memory."""
+    one, other = HeadRules(CLOSED, None), HeadRules(replace(CLOSED), None)
+    assert one._tags is other._tags
+    assert not one._tags.flags.writeable
+    assert HeadRules(replace(CLOSED, policies=POLICIES[:1]), None)._tags is not one._tags

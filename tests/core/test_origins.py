@@ -109,3 +109,18 @@ def test_an_open_run_keeps_the_places_of_neighbours() -> None:
     origins.rows(np.arange(2 * MAX_ORIGINS))
     assert len(origins) == MAX_ORIGINS - 1
     assert origins.rows(ids(65_000)).tolist() == [MAX_ORIGINS - 1]
+
+
+def test_who_is_heard_among_ten_thousand_takes_little_room() -> None:
+    """The table goes by ids, so what it takes grows with the run and not with what an agent hears."""
+    terms = Terms(2, 2, policies=(PolicyTerms("sealed", None, 1.0, None, ((0, 9_999),)),))
+    origins = Origins.under(terms, own=3)
+    assert origins.rows(ids(9_999, 17)).tolist() == [1, 0]
+    assert origins._row_of.nbytes < 25_000
+
+
+def test_rows_beyond_the_shortest_numbers_are_right() -> None:
+    origins = Origins(0, 1 << 16)
+    everybody = np.arange(1, 1 << 16)
+    assert origins.rows(everybody).tolist() == list(range((1 << 16) - 1))
+    assert origins.known_rows(ids(40_001, 0)).tolist() == [40_000, OWN]

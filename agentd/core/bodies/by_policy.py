@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -29,8 +30,7 @@ class ByPolicy(Generic[Judge]):
         self._judges = [make(*noise) for noise in distinct]
         self.only: Judge | None = self._judges[0] if len(distinct) == 1 else None
         """The judge of everybody, if there is one; ask it first, for it is asked in every round."""
-        places = [-1 if noise is None else distinct.index(noise) for noise in noises]
-        self._place_of = np.array([*places, -1])[terms.policy_numbers()]
+        self._place_of = _places_of(terms, tuple(-1 if noise is None else distinct.index(noise) for noise in noises))
 
     def verdict(self, origin: Columns, judge: Callable[[Judge, Mask], Mask]) -> Mask:
         """Each message by the judge of its origin, who is asked about some rows at once; others are not honest."""
@@ -42,6 +42,14 @@ class ByPolicy(Generic[Judge]):
             if rows.any():
                 honest[rows] = judge(one, rows)
         return honest
+
+
+@lru_cache(maxsize=4)
+def _places_of(terms: Terms, places: tuple[int, ...]) -> Columns:
+    """For every id up to the largest the place of its policy's judge; all agents of a process share it."""
+    place_of: Columns = np.array([*places, -1])[terms.policy_numbers()]
+    place_of.flags.writeable = False
+    return place_of
 
 
 def _noise_of(policy: PolicyTerms) -> tuple[float | None, float | None]:

@@ -104,5 +104,8 @@ class RecordPool:
 
     def _make_room(self, rows: Columns) -> None:
         if len(rows) and (top := int(rows.max())) >= len(self._heard):
-            self._heard = grown(self._heard, 2 * (top + 1))
-            self.held = grown(self.held, 2 * (top + 1))
+            room = (
+                top + 8 + top // 4
+            )  # thousands of agents may share a machine: rather grow again than hold twice as much
+            self._heard = grown(self._heard, room)
+            self.held = grown(self.held, room)

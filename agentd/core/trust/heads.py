@@ -7,6 +7,7 @@ open, check that much less: there anybody can invent origins, and what they say 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -83,7 +84,13 @@ def only_said_by(batch: Batch, sender: int | Columns) -> Batch:
     return batch if all_of(honest) else batch.rows(honest)
 
 
+@lru_cache(maxsize=4)
 def _tags_of(terms: Terms) -> Columns:
-    """For every id up to the largest the tag of what it publishes; one place more, for all beyond."""
+    """For every id up to the largest the tag of what it publishes; one place more, for all beyond.
+
+    All agents of a process share it, or that of ten thousand would take more than anything else that each remembers.
+    """
     tags = np.array([_ANY if policy.tag is None else policy.tag for policy in terms.policies] + [_NOBODY])
-    return tags.take(np.append(terms.policy_numbers(), -1), mode="wrap")
+    tags = tags.take(np.append(terms.policy_numbers(), -1), mode="wrap")
+    tags.flags.writeable = False
+    return tags

@@ -67,7 +67,7 @@ class Quota:
     @classmethod
     def under(cls, terms: Terms) -> Quota:
         """What follows from who takes part, how far messages travel and how long they are."""
-        origins = sum(1 for _ in terms.ids()) if terms.closed else MAX_ORIGINS
+        origins = terms.agents if terms.closed else MAX_ORIGINS
         copies = COPIES if terms.lifetime is None else min(terms.lifetime, COPIES)
         often = FASTER if terms.clock is Clock.FREE else 1
         messages = often * (origins * copies + OWN_MESSAGES)
