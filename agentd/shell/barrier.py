@@ -22,8 +22,8 @@ from agentd.wire.frame import Frame
 from agentd.wire.topics import payload, sync_topic
 
 FIRST_PAUSE_S = 0.001
-LONGEST_PAUSE_S = 0.05
-"""How long a starting agent lets answers of its neighbours gather before it looks again."""
+LONGEST_PAUSE_SLICES = 0.25
+"""How long a starting agent lets answers of its neighbours gather before it looks again; at most so much of a slice."""
 TRY_AGAIN_S = 5.0
 """How often those that were not heard yet are connected to anew."""
 ONLY_WRONG_S = 2.0
@@ -81,7 +81,7 @@ class Barrier:
             for neighbour in unheard:
                 self._hear_first(neighbour)
             await self._transport.pause(pause_s, stop)  # more may come: to be woken for each one is dear in a crowd
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_SLICES * self._transport.slice_s)
 
     def _line(self, neighbour: Neighbour[Frame]) -> Line:
         return self._transport.lines[neighbour.id]

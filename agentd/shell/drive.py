@@ -17,6 +17,8 @@ from agentd.shell.link import Link
 from agentd.shell.state.keeper import StateKeeper
 
 REPORT_EVERY_S = 2.0
+REPORT_EVERY_SLICES = 4.0
+"""How often an agent reports, at most; where thousands share a process, reports are not to be most of its work."""
 ASK_EVERY_S = 0.2
 """The same while somebody was heard in a life that the environment has not told of."""
 ASK_WHERE_EVERY_S = 0.05
@@ -66,6 +68,7 @@ class Reporter:
         where: Whereabouts | None = None,
         now_s: Callable[[], float] | None = None,
         *,
+        every_s: float = REPORT_EVERY_S,
         standing: Callable[[], Mapping[str, Any]] | None = None,
         at_leisure: Callable[[], None] | None = None,
     ) -> None:
@@ -73,6 +76,7 @@ class Reporter:
         self._at_leisure = at_leisure
         """What else is done now and then, however often reports are asked for: a neighbour's claims can do that."""
         self._report = report
+        self._every_s = every_s
         self._log = log
         self._lives = lives or Lives()
         self._where = where or Whereabouts()
@@ -99,7 +103,7 @@ class Reporter:
             or (self._lives.ask and now_s >= self._last_s + ASK_EVERY_S)
             or (self._where.ask and now_s >= self._last_s + ASK_WHERE_EVERY_S)
         ):
-            self._last_s, self._due = now_s, now_s + REPORT_EVERY_S
+            self._last_s, self._due = now_s, now_s + self._every_s
             self._lives.ask = self._where.ask = False
             self._report()
         if now_s >= self._leisure_s:

@@ -29,7 +29,7 @@ from agentd.core.trust.quota import Quota
 from agentd.errors import PeerError
 from agentd.shell.barrier import Barrier
 from agentd.shell.json_log import Log
-from agentd.shell.sockets import QUEUE_FRAMES, SLICE_MS
+from agentd.shell.sockets import QUEUE_FRAMES
 from agentd.shell.transport import SEVERAL_PARTS, Line, Transport
 from agentd.wire.codec import decode_frames, encode_frame
 from agentd.wire.expectation import Expectation, read_expected, senders_of
@@ -47,7 +47,6 @@ LATE_FRAMES_AT_ONCE = 16
 """Frames taken at once from a neighbour that is not waited for."""
 QUEUED_FRAMES = 3 * QUEUE_FRAMES
 """Frames taken at once from each neighbour by who may be behind: all that can have gathered, and some more."""
-SLICE_S = SLICE_MS / 1000
 OVERSLEPT_S = 0.1
 """Whoever is woken so much later than it asked for did not run in between."""
 BREATHE_EVERY_S = 1.0
@@ -76,6 +75,7 @@ class Link:
         self.now_s = transport.now_s
         self.pause = transport.pause
         self._gather = transport.gather
+        self.slice_s = transport.slice_s
         self._lines: dict[int, Line] = dict(transport.lines)
         self._expected: dict[int, Expectation | None] = dict.fromkeys(self._lines)
         """The next frame of each neighbour, if it goes on as it did in the last round."""
@@ -381,7 +381,7 @@ class Link:
         """The same, watching all of them at once; the rounds are told when each part came."""
         rounds, now_s = self.rounds, self.now_s()
         found: dict[int, bytes] = {}
-        end_s, missing = now_s + SLICE_S, list(waiting)
+        end_s, missing = now_s + self.slice_s, list(waiting)
         while missing and (left_s := min(end_s, rounds.next_s_for(missing)) - now_s) > 0:
             ready = await self._transport.ready([self._lines[neighbour.id] for neighbour in missing], left_s)
             before_s, now_s = now_s, self.now_s()

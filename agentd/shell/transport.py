@@ -106,6 +106,11 @@ class Transport(Protocol):
         """
         ...
 
+    @property
+    def slice_s(self) -> float:
+        """How long one who waits does nothing else; where thousands share a process it is longer."""
+        ...
+
     async def wait_for_any(self, lines: Iterable[Line]) -> None:
         """Wait, a slice of time at most, for a subscription or for something on these lines."""
         ...
@@ -259,6 +264,7 @@ class ZmqTransport:
     """An agent's sockets."""
 
     gather = None
+    slice_s = SLICE_MS / 1000
 
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], *, own: int, door: Door, peers: Mapping[int, str]

@@ -180,6 +180,14 @@ class TestReporter:
             reporter.tick(1)
         assert reports == [100.0, 102.0, 104.0, 106.0]
 
+    def test_in_a_crowd_it_reports_more_rarely(self, log: FilteringBoundLogger) -> None:
+        now, reports = [100.0], list[float]()
+        reporter = Reporter(lambda: reports.append(now[0]), log, now_s=lambda: now[0], every_s=20.0)
+        for second in range(66):
+            now[0] = 100.0 + second
+            reporter.look()
+        assert reports == [100.0, 120.0, 140.0, 160.0]
+
     def test_whoever_makes_it_report_often_does_not_make_it_tidy_up_often(self, log: FilteringBoundLogger) -> None:
         """A neighbour that claims to be a little ahead has every report asked for; collecting garbage takes 10 ms."""
         now, told = [100.0], list[str]()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from agentd.shell.host.exchange import QUEUE_PARTS, Exchange, HostedTransport
+from agentd.shell.host.exchange import LONGEST_SLICE_S, QUEUE_PARTS, Exchange, HostedTransport
 from agentd.shell.host.waits import Waits
 from agentd.wire.topics import FRAME_TOPIC, sync_topic
 
@@ -175,5 +175,16 @@ def test_a_host_speaks_and_listens_for_its_own_agents_only() -> None:
         assert events(one) == events(other) == []
         exchange.far_part(1, 10, FRAME)
         assert one.lines[10].receive(False) == FRAME
+
+    on(act)
+
+
+def test_the_more_agents_share_a_process_the_longer_one_waits_before_it_looks_around() -> None:
+    """Else thousands that wait for a long round do little but see that nothing has come, and report it."""
+
+    async def act(_exchange: Exchange, trunk: Noted) -> None:
+        crowds = {n: Exchange(Waits(asyncio.get_running_loop()), n, host_of, trunk) for n in (1, 100, 1000, 5000)}
+        waits = {agents: HostedTransport(exchange, 1).slice_s for agents, exchange in crowds.items()}
+        assert waits == {1: 0.2, 100: 0.2, 1000: 2.0, 5000: LONGEST_SLICE_S}
 
     on(act)

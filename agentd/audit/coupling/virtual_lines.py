@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 
+from agentd.shell.sockets import SLICE_MS
 from agentd.shell.transport import Line
 
 SLICE_S = 0.05
@@ -46,6 +47,7 @@ class VirtualLines:
     """The lines of one agent in one life."""
 
     gather = None
+    slice_s = SLICE_MS / 1000
 
     def __init__(self, peers: Iterable[int], publish: Callable[[bytes], None]) -> None:
         self.lines = {peer: VirtualLine(self, peer) for peer in peers}

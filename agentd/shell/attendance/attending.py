@@ -20,7 +20,7 @@ from agentd.settings import AgentSettings
 from agentd.shell.agreement import agree, require_pinned
 from agentd.shell.attendance.agent_making import agent_of, lie_on_demand
 from agentd.shell.attendance.reporting import dropped_by, report_of, tell_of_trust
-from agentd.shell.drive import Reporter, drive_free, drive_lockstep
+from agentd.shell.drive import REPORT_EVERY_S, REPORT_EVERY_SLICES, Reporter, drive_free, drive_lockstep
 from agentd.shell.environment_client import EnvironmentClient, OldIncarnation, RunOver
 from agentd.shell.health import PATIENCE, Health
 from agentd.shell.json_log import Log
@@ -198,7 +198,12 @@ async def _take_part(part: _Part) -> None:
 
     rounds = settings.rounds or MAX_TRIAL
     told = report, part.log, environment.lives, link.rounds.where, link.now_s
-    reporter = Reporter(*told, standing=part.standing, at_leisure=_give_back if gc.get_freeze_count() else None)
+    reporter = Reporter(
+        *told,
+        every_s=max(REPORT_EVERY_S, REPORT_EVERY_SLICES * link.slice_s),
+        standing=part.standing,
+        at_leisure=_give_back if gc.get_freeze_count() else None,
+    )
     if part.signing is not None:
         reporter.after_each = partial(part.signing.act_upon, agent, link)
     if settings.clock == "lockstep":

@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # only a testbed with injected faults loads it
 QUEUE_PARTS = 2 * QUEUE_FRAMES
 """Parts of one neighbour that may lie unread, as in the queues of both sides of a socket."""
 SLICE_PER_AGENT_S = 0.002
-LONGEST_SLICE_S = 1.0
+LONGEST_SLICE_S = 5.0
 """Where many share a process a round may take long, and who is woken to see that nothing has come keeps others from
 working. Signals do not wait for it: the process hears them itself."""
 
@@ -123,6 +123,7 @@ class HostedTransport:
         self.unread: set[int] = set()
         """Whose parts lie ready, so that a whole round is looked for at once; not those that were put back."""
         self.now_s = exchange.waits.now_s
+        self.slice_s = exchange.slice_s
         self._events: deque[bytes] = deque()
         self._missing: set[int] = set()
         self._any = False
@@ -191,7 +192,7 @@ class HostedTransport:
     async def wait_for_any(self, lines: Iterable[Line]) -> None:
         """Wait, a slice of time at most, for a subscription or for something on these lines."""
         if not self._events and not any(line.is_readable() for line in lines):
-            await self._wait(SLICE_MS / 1000, set(), for_any=True)
+            await self._wait(self.slice_s, set(), for_any=True)
 
     async def ready(self, lines: Iterable[Line], seconds: float) -> Collection[int]:
         """On whose lines something lies ready; where there is nothing, wait for it for so long at most."""

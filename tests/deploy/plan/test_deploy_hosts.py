@@ -23,6 +23,18 @@ def test_auto_makes_more_where_a_process_may_not_open_enough_files() -> None:
     assert per_process_of("auto", 10_000, cores=2, files=4_096, state=True) < per_process
 
 
+@pytest.mark.parametrize(
+    ("agents", "state", "hosts"),
+    [(200, False, 2), (2_000, True, 2), (10_000, False, 2), (10_000, True, 2), (60_000, False, 4), (60_000, True, 10)],
+)
+def test_auto_goes_by_cores_and_by_what_two_of_them_may_open_under_a_hard_limit_of_twenty_thousand(
+    agents: int, state: bool, hosts: int
+) -> None:
+    per_process = per_process_of("auto", agents, cores=2, files=20_000, state=state)
+    assert -(-agents // per_process) == hosts
+    assert files_of(per_process, hosts, 3 if state else 1) <= 20_000
+
+
 def test_a_number_is_taken_as_it_is_up_to_all_agents() -> None:
     assert per_process_of("50", 200, cores=2, files=MANY, state=False) == 50
     assert per_process_of("500", 200, cores=2, files=MANY, state=False) == 200
