@@ -39,10 +39,20 @@ from agentd.core.message import (
     unsigned,
 )
 from agentd.core.origins import Origins
-from agentd.core.policy.base import Agreeing, Farsighted, Intent, Policy, Released, Restorable, Snapshot, intend
+from agentd.core.policy.base import (
+    Agreeing,
+    Farsighted,
+    Intent,
+    Policy,
+    Released,
+    Restorable,
+    Retracting,
+    Snapshot,
+    intend,
+)
 from agentd.core.privacy.laplace import Noise
 from agentd.core.privacy.ledger import Ledger, Release
-from agentd.core.signed.signatures import Refuted, Signatures
+from agentd.core.signed.signatures import Correction, Refuted, Signatures
 from agentd.core.terms import Terms
 from agentd.core.trust.lives import Lives
 
@@ -301,6 +311,7 @@ class Agent:
                     self._take_in_signed(portion, latest_trial, self.signatures)
         if self.signatures is not None:
             self._put_back(self.signatures.overdue(self.trial))
+            self._take_back(self.signatures.take_corrections())
 
     def _take_up_lives(self, lives: dict[int, int]) -> None:
         self._checks.lives_changed()
@@ -338,6 +349,14 @@ class Agent:
                 self._forget(rows)
                 if good is not None:
                     self._learn(self._checks.continues(good, rows).news)
+
+    def _take_back(self, corrections: Iterable[Correction]) -> None:
+        """Let samples that are forged count no more, and the genuine ones in their place."""
+        for wrong, right in corrections:
+            if isinstance(self.policy, Retracting):
+                self.policy.unlearn(wrong)
+                if right is not None:
+                    self._learn(News(right, self._origins.known_rows(right.origin)))
 
     def _forget(self, renewed: Columns) -> None:
         if len(renewed):

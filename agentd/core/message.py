@@ -24,6 +24,8 @@ MAX_LIFETIME = (1 << 16) - 1
 MAX_ARMS = 1024
 MAX_INCARNATION = (1 << 53) - 1
 SIGNATURE_BYTES = 64
+LINK_BYTES = 16
+"""Behind the signatures of kinds that are chained: which statement came before."""
 TOKEN_BYTES = 16
 """Of the secret that holds an agent's seat at the environment."""
 
@@ -120,8 +122,9 @@ class Batch:
     """Messages of one kind, one row each; never changed once made.
 
     `head` holds origin, incarnation, trial, lifetime γ and remaining life; `signature` is the origin's signature
-    over everything but the remaining life, or has width 0 where origins do not sign. `sound` says that every head is
-    known to be within its limits, because the wire refuses others. Bodies may come packed: most copies that an agent
+    over everything but the remaining life (with its link, where the kind is chained), or has width 0 where origins do
+    not sign. `sound` says that every head is known to be within its limits, because the wire refuses others. Bodies may
+    come packed: most copies that an agent
     hears repeat others, and theirs are never looked at. Where whoever made it knows, `sequel` says which round it is
     and which one it repeats, and `newest` is the largest trial. Where it matters, `via` is who handed each one over.
 

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from agentd.core.bodies import KINDS, MAX_TAG
-from agentd.core.message import MAX_ARMS, SIGNATURE_BYTES, Batch
+from agentd.core.message import MAX_ARMS, Batch
 from agentd.errors import PeerError
 from agentd.wire.environment_messages import (
     FREQUENT,
@@ -390,6 +390,6 @@ def _columns_fault(raw: RawBatch, expected_arms: int | None) -> Reason | None:
     good = (
         len(head) == HEAD_BYTES * count
         and len(body) == body_bytes(kind, arms) * count
-        and (not signature or len(signature) == SIGNATURE_BYTES * count)
+        and (not signature or len(signature) == kind.signature_bytes * count)
     )
     return None if good else Reason.LENGTH

@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from agentd.core.bodies import Kind
-from agentd.core.message import SIGNATURE_BYTES, Batch, Columns
+from agentd.core.message import Batch, Columns
 from agentd.wire.codec import encode_plain
 from agentd.wire.frame import HEADER, MAX_FRAME_BYTES, MAX_SEQUENCE, VERSION, Frame
 from agentd.wire.layout import HEAD_BYTES, HeadReader, body_bytes, read_columns
@@ -42,7 +42,7 @@ class Expectation:
         """Who says how many."""
         heads, bodies = HEAD_BYTES * count, body_bytes(kind, frame.arms) * count
         before = (VERSION, *frame.header[:_BEFORE_NUMBERS])
-        self.signature_bytes = SIGNATURE_BYTES * count * signed
+        self.signature_bytes = kind.signature_bytes * count * signed
         batch = kind.tag, frame.arms, count, bytes(heads), bytes(bodies), bytes(self.signature_bytes)
         whole = encode_plain((*before, 0, 0, 0, (batch,)))  # both numbers take one byte, and there are no flags
         numbers = sum([len(encode_plain(field)) for field in before]) + 1

@@ -28,7 +28,6 @@ from agentd.core.message import (
     MAX_ARMS,
     MAX_TRIAL,
     ONE_TRIAL_LATER,
-    SIGNATURE_BYTES,
     TRIAL,
     Batch,
     Cells,
@@ -89,7 +88,7 @@ def _body_type(kind: Kind, arms: int) -> np.dtype[np.void]:
 
 def message_bytes(kind: Kind, arms: int, *, signed: bool = False) -> int:
     """Bytes that one message adds to its batch, apart from the batch's own framing."""
-    return HEAD_BYTES + body_bytes(kind, arms) + SIGNATURE_BYTES * signed
+    return HEAD_BYTES + body_bytes(kind, arms) + kind.signature_bytes * signed
 
 
 def heads_in_range(head: Columns) -> bool:
@@ -216,7 +215,7 @@ def write_batch(batch: Batch, arms: int) -> RawBatch:
     count, signature = len(batch.head), batch.signature
     if not 1 <= arms <= MAX_ARMS or batch.width != batch.kind.width(arms):
         raise ValueError(f"a {batch.kind.name} body of {batch.width} numbers is not one of {arms} arms")
-    if signature.shape not in ((count, 0), (count, SIGNATURE_BYTES)) or signature.dtype != _BYTE:
+    if signature.shape not in ((count, 0), (count, batch.kind.signature_bytes)) or signature.dtype != _BYTE:
         raise ValueError(f"signatures of shape {signature.shape} are neither absent nor whole")
     if not batch.sound and not heads_in_range(batch.head):
         raise ValueError("a message head is out of range")

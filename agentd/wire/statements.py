@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 from numpy.typing import NDArray
 
-from agentd.core.message import Batch
+from agentd.core.message import LINK_BYTES, SIGNATURE_BYTES, Batch
 from agentd.wire.layout import body_rows
 
 PURPOSE = b"agentd message 1"
@@ -21,4 +23,13 @@ def statements(batch: Batch, run: bytes) -> list[bytes]:
     ahead, packed = PURPOSE + run, heads.tobytes()
     starts = range(0, len(packed), _HEAD.itemsize)
     parts = zip(starts, body_rows(batch), strict=True)
-    return [ahead + packed[start : start + _HEAD.itemsize] + body for start, body in parts]
+    made = [ahead + packed[start : start + _HEAD.itemsize] + body for start, body in parts]
+    if not batch.kind.chained:
+        return made
+    links = batch.signature[:, SIGNATURE_BYTES:].tobytes()
+    return [said + links[LINK_BYTES * row : LINK_BYTES * (row + 1)] for row, said in enumerate(made)]
+
+
+def link_to(statement: bytes) -> bytes:
+    """How the next message of a chained kind names this one."""
+    return hashlib.sha256(statement).digest()[:LINK_BYTES]

@@ -9,7 +9,7 @@ import numpy as np
 
 from agentd.core.bodies import Kind
 from agentd.core.message import Batch, Columns, Message, batch_of, join
-from agentd.wire.statements import statements
+from agentd.wire.statements import link_to, statements
 
 RUN = bytes(8)
 
@@ -27,6 +27,9 @@ class PaperNotary:
     def statements(self, batch: Batch) -> list[bytes]:
         return statements(batch, RUN)
 
+    def link_to(self, statement: bytes) -> bytes:
+        return link_to(statement)
+
     def is_genuine(self, origin: int, statement: bytes, signature: bytes) -> bool:
         self.asked += 1
         return signature == signature_of(origin, statement)
@@ -38,8 +41,11 @@ class PaperNotary:
 def signed(batch: Batch, by: int | None = None) -> Batch:
     """Messages under the signatures of their origins, or of somebody else."""
     signers = batch.origin.tolist() if by is None else [by] * len(batch)
-    made = map(signature_of, signers, statements(batch, RUN))
-    return batch.signed(np.frombuffer(b"".join(made), np.uint8).reshape(-1, 64))
+    width = batch.kind.signature_bytes
+    if batch.kind.chained and batch.signature.shape[1] != width:  # signed before, or linked to nothing
+        batch = batch.signed(np.zeros((len(batch), width), np.uint8))
+    made = np.frombuffer(b"".join(map(signature_of, signers, statements(batch, RUN))), np.uint8).reshape(-1, 64)
+    return batch.signed(np.hstack([made, batch.signature[:, 64:]]) if batch.kind.chained else made)
 
 
 def handed_over(kind: Kind, messages: Iterable[Message], via: int, by: int | None = None) -> Batch:

@@ -18,8 +18,9 @@ def attend(path: str) -> None:
     sign, is_genuine = KeyNotary.sign, KeyNotary.is_genuine
 
     def noted_sign(self: KeyNotary, batch: Batch) -> Batch:
-        file.writelines(f"{SIGNED} {statement.hex()}\n" for statement in self.statements(batch))
-        return sign(self, batch)
+        made = sign(self, batch)
+        file.writelines(f"{SIGNED} {statement.hex()}\n" for statement in self.statements(made))
+        return made
 
     def noted_genuine(self: KeyNotary, origin: int, statement: bytes, signature: bytes) -> bool:
         genuine = is_genuine(self, origin, statement, signature)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
@@ -20,10 +20,11 @@ from loopback import LONG_S, RUN
 from structlog.typing import FilteringBoundLogger
 
 from agentd.core.agent import Agent
-from agentd.core.bodies import SEALED, TOTALS, Kind
+from agentd.core.bodies import SAMPLE, SEALED, TOTALS, Kind
 from agentd.core.grid import UNIT
-from agentd.core.message import Batch, Message, batch_of, by_kind, join
+from agentd.core.message import Batch, Message, News, batch_of, by_kind, join
 from agentd.core.policy import PolicySettings, make_policy
+from agentd.core.policy.byzantine_ucb import ByzantineUcb
 from agentd.core.policy.coins import KeyedCoins
 from agentd.core.privacy.laplace import ExactLaplace
 from agentd.core.signed.signatures import Signatures
@@ -39,6 +40,7 @@ from agentd.wire.statements import statements
 
 GAMMA, ARMS, EVERY = 3, 2, 8
 OTHER_RUN = bytes(range(8))
+KINDS_TOLD: dict[str, Kind] = {"sealed": SEALED, "coop-ucb": TOTALS, "byzantine-ucb": SAMPLE}
 
 
 class Attentive(KeyNotary):
@@ -48,14 +50,20 @@ class Attentive(KeyNotary):
     believed: Counter[bool]
 
     def sign(self, batch: Batch) -> Batch:
-        self.truth.update(self.statements(batch))
-        return super().sign(batch)
+        made = super().sign(batch)
+        self.truth.update(self.statements(made))
+        return made
 
     def is_genuine(self, origin: int, statement: bytes, signature: bytes) -> bool:
         genuine = super().is_genuine(origin, statement, signature)
         if genuine:
             self.believed[statement in self.truth] += 1
         return genuine
+
+
+def _counted_as(kind: Kind, message: Message) -> tuple[int, ...]:
+    """What tells it from any other that may count: of a sample also when it was pulled."""
+    return (message.trial, *message.body) if kind is SAMPLE else message.body
 
 
 class Member:
@@ -96,6 +104,25 @@ class Honest(Member):
         noise = ExactLaplace(secrets.token_bytes)
         self.agent = Agent(own, self.policy, terms=company.terms, noise=noise, signatures=self.signatures)
         self.wrong_for: Counter[int] = Counter()
+        self.counted: defaultdict[int, set[tuple[int, ...]]] = defaultdict(set)
+        if isinstance(self.policy, ByzantineUcb):
+            self._note_samples(self.policy)
+
+    def _note_samples(self, policy: ByzantineUcb) -> None:
+        """Samples are not held one by one, so what is learned and unlearned is noted here."""
+        learn, unlearn = policy.learn, policy.unlearn
+
+        def noted_learn(news: News) -> None:
+            learn(news)
+            for message in news.batch.messages():
+                self.counted[message.origin].add(_counted_as(SAMPLE, message))
+
+        def noted_unlearn(wrong: Batch) -> None:
+            unlearn(wrong)
+            for message in wrong.messages():
+                self.counted[message.origin].remove(_counted_as(SAMPLE, message))
+
+        policy.learn, policy.unlearn = noted_learn, noted_unlearn  # type: ignore[method-assign]
 
     def publish(self, round_: int) -> None:
         arm = self.agent.choose().arm
@@ -103,7 +130,7 @@ class Honest(Member):
         turn.committed()
         batches = turn.outbox()
         for message in [each for batch in batches for each in batch.messages() if each.origin == self.own]:
-            self.company.said.add((self.own, message.body))
+            self.company.said.add((self.own, _counted_as(self.company.kind, message)))
         self.link.publish(round_, batches)
 
     async def gather(self, stop: asyncio.Event) -> None:
@@ -114,6 +141,8 @@ class Honest(Member):
         row = int(self.agent._origins.known_rows(np.array([origin]))[0])
         if row < 0:
             return []
+        if self.policy_tells is SAMPLE:
+            return sorted(self.counted[origin])
         memory = self.agent._checks._memory(TOTALS if self.policy_tells is TOTALS else SEALED)
         if self.policy_tells is SEALED:
             held = self.policy._pool.held  # type: ignore[attr-defined]
@@ -124,7 +153,7 @@ class Honest(Member):
 
     @property
     def policy_tells(self) -> Kind:
-        return SEALED if hasattr(self.policy, "released_means") else TOTALS
+        return self.company.kind
 
 
 class Hostile(Member):
@@ -151,8 +180,11 @@ class Hostile(Member):
         self.heard = (self.heard + [batch for batch in frames if batch.signature.shape[1]])[-40:]
 
     def under(self, batch: Batch, secret: bytes, run: bytes | None = None) -> Batch:
+        width = batch.kind.signature_bytes
+        batch = batch.signed(np.frombuffer(self.random.randbytes(width * len(batch)), np.uint8).reshape(-1, width))
         made = b"".join(signing.sign(secret, statement) for statement in statements(batch, run or self.run))
-        return batch.signed(np.frombuffer(made, np.uint8).reshape(-1, 64))
+        signed = np.frombuffer(made, np.uint8).reshape(-1, 64)
+        return batch.signed(np.hstack([signed, batch.signature[:, 64:]]))
 
     def invented(self, number: int, round_: int) -> Batch:
         """Plausible messages in the names of others."""
@@ -161,7 +193,7 @@ class Hostile(Member):
         for _ in range(number):
             trial = max(1, round_ - self.random.randrange(4))
             pulls = self.random.randrange(1, trial + 1)
-            body = (1, pulls, 1, pulls * UNIT, pulls * UNIT) if kind is SEALED else (0, 0, pulls, pulls * UNIT)
+            body = _lie(kind, pulls)
             life = self.random.randrange(1, GAMMA)
             made.append(Message(self.random.choice(others), trial, life, body, GAMMA))
         return batch_of(kind, made)
@@ -173,7 +205,8 @@ class Hostile(Member):
         return Batch(seen.kind, seen.head, seen.body, seen.signature)
 
     def with_random(self, batch: Batch) -> Batch:
-        return batch.signed(np.frombuffer(self.random.randbytes(64 * len(batch)), np.uint8).reshape(-1, 64))
+        width = batch.kind.signature_bytes
+        return batch.signed(np.frombuffer(self.random.randbytes(width * len(batch)), np.uint8).reshape(-1, width))
 
     def changed(self, column: int, by: int) -> Batch:
         """Real signatures under heads that say something else."""
@@ -220,7 +253,7 @@ class Hostile(Member):
         self.link.publish(round_, by_kind(batches))
 
     def own_word(self, trial: int, pulls: int) -> Batch:
-        body = (1, pulls, 1, UNIT, UNIT) if self.company.kind is SEALED else (0, 0, pulls, pulls * UNIT)
+        body = (1, pulls, 1, UNIT, UNIT) if self.company.kind is SEALED else _lie(self.company.kind, pulls)
         said = self.under(batch_of(self.company.kind, [Message(self.own, trial, GAMMA, body, GAMMA)]), self.secret)
         self.company.truth.update(statements(said, self.run))
         return said
@@ -232,6 +265,13 @@ class Hostile(Member):
         return self.under(batch_of(self.company.kind, [head]), self.company.world.agents[origin].sign_secret, OTHER_RUN)
 
 
+def _lie(kind: Kind, pulls: int) -> tuple[int, ...]:
+    """What is plausible, and different for each number of pulls."""
+    if kind is SAMPLE:
+        return 1, UNIT - pulls
+    return (1, pulls, 1, pulls * UNIT, pulls * UNIT) if kind is SEALED else (0, 0, pulls, pulls * UNIT)
+
+
 class Company:
     """So many in a circle, each hearing the next two on either side; the last one is hostile."""
 
@@ -239,7 +279,7 @@ class Company:
         self, world: World, algorithm: str, places: Mapping[int, str], log: FilteringBoundLogger, equivocates_in: int
     ) -> None:
         self.world, self.algorithm, self.equivocates_in = world, algorithm, equivocates_in
-        self.kind: Kind = SEALED if algorithm == "sealed" else TOTALS
+        self.kind = KINDS_TOLD[algorithm]
         self.ids = sorted(places)
         self.truth: set[bytes] = set()
         self.said: set[tuple[int, tuple[int, ...]]] = set()

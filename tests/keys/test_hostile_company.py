@@ -48,7 +48,7 @@ def attacked(
     return company
 
 
-@pytest.mark.parametrize("algorithm", ["sealed", "coop-ucb"])
+@pytest.mark.parametrize("algorithm", ["sealed", "coop-ucb", "byzantine-ucb"])
 def test_a_hostile_agent_with_a_valid_key_is_believed_in_nobody_elses_name(
     algorithm: str, tmp_path: Path, addresses: Addresses, log: FilteringBoundLogger
 ) -> None:
@@ -61,7 +61,7 @@ def test_a_hostile_agent_with_a_valid_key_is_believed_in_nobody_elses_name(
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("algorithm", ["sealed", "coop-ucb"])
+@pytest.mark.parametrize("algorithm", ["sealed", "coop-ucb", "byzantine-ucb"])
 def test_of_a_million_hostile_messages_among_twenty_agents_none_is_believed(
     algorithm: str, tmp_path: Path, addresses: Addresses, log: FilteringBoundLogger
 ) -> None:

@@ -135,7 +135,8 @@ def read_batch(batch: object, expected_arms: int | None) -> dict:
     cell, cells = {1: ("IIq", arms), 2: ("Iq", arms), 3: ("HI", 1), 4: ("HIIqq", 1)}[tag]
     body = struct.Struct("<" + cell * cells)
     require(len(binary(heads)) == 18 * count and len(binary(bodies)) == body.size * count)
-    require(len(binary(signatures)) in (0, 64 * count))
+    each = 80 if tag == 3 else 64  # of a SAMPLE its link stands behind the signature
+    require(len(binary(signatures)) in (0, each * count))
     messages = []
     for index in range(count):
         origin, incarnation, trial, lifetime, life = struct.unpack_from("<HQIHH", heads, 18 * index)
@@ -148,7 +149,7 @@ def read_batch(batch: object, expected_arms: int | None) -> dict:
                 "lifetime": lifetime,
                 "life": life,
                 "body": list(body.unpack_from(bodies, body.size * index)),
-                "signature": signatures[64 * index : 64 * (index + 1)].hex(),
+                "signature": signatures[each * index : each * (index + 1)].hex(),
             }
         )
     return {"tag": tag, "arms": arms, "messages": messages}

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentd.core.bodies import KINDS, RELEASED, TOTALS, Kind
-from agentd.core.message import MAX_TRIAL, SIGNATURE_BYTES, Batch, Message, batch_of
+from agentd.core.message import MAX_TRIAL, Batch, Message, batch_of
 from agentd.errors import PeerError
 from agentd.wire.codec import decode_frame, encode_frame
 from agentd.wire.expectation import Expectation, read_expected
@@ -41,7 +41,8 @@ class Said:
         body = (1,) * self.kind.width(self.arms)
         batch = batch_of(self.kind, [Message(origin, self.trial, 1, body, 2) for origin in range(self.count)])
         if self.signed:
-            signature = np.arange(self.count * SIGNATURE_BYTES, dtype=np.uint8).reshape(self.count, SIGNATURE_BYTES)
+            width = self.kind.signature_bytes
+            signature = np.arange(self.count * width, dtype=np.uint8).reshape(self.count, width)
             batch = Batch(batch.kind, batch.head, batch.body, signature)
         header = self.run, self.sender, self.incarnation, self.sequence, self.round, self.flags
         return Frame(*header, (batch,) if self.count else (), self.arms)

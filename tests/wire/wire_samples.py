@@ -80,7 +80,7 @@ def random_batch(draw: np.random.Generator, kind: Kind, arms: int, count: int, *
     ]
     body = np.stack(columns, axis=1)
     assert body.shape == (count, kind.width(arms))
-    signature = draw.integers(0, 256, (count, 64 * signed), dtype=np.uint8)
+    signature = draw.integers(0, 256, (count, kind.signature_bytes * signed), dtype=np.uint8)
     return Batch(kind, np.stack(head, axis=1), body, signature)
 
 

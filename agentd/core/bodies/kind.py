@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agentd.core.message import Batch, Cells, Columns, News
+from agentd.core.message import LINK_BYTES, SIGNATURE_BYTES, Batch, Cells, Columns, News
 from agentd.core.privacy.release import Noised
 from agentd.core.terms import Terms
 
@@ -41,9 +41,16 @@ class Kind(ABC):
     """The numbers of a body, in the order of the wire."""
     per_arm: bool = False
     """Whether the fields are there once for every arm, or once."""
+    chained: bool = False
+    """Whether a signed message names the one before it: none replaces another, so each is to be vouched for."""
 
     def __repr__(self) -> str:
         return self.name
+
+    @property
+    def signature_bytes(self) -> int:
+        """How long the signature of one message is, with its link where there is one."""
+        return SIGNATURE_BYTES + LINK_BYTES * self.chained
 
     @cached_property
     def noised_places(self) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ class _Sample(Kind):
     tag = 3
     name = "SAMPLE"
     fields = (Field("arm", "u2"), Field("reward", "u4"))
+    chained = True
 
     def plausible(self, batch: Batch, terms: Terms) -> Mask:
         """A reward on the grid, of an arm that there is."""

@@ -86,6 +86,19 @@ class Halves:
         self.sizes[half] += 1
         self.totals[half] += reward
 
+    def remove(self, half: int, reward: int) -> None:
+        """Count a sample no more that was counted."""
+        bucket = bucket_of(reward)
+        counts = self.counts
+        if not counts[half][bucket]:
+            raise ValueError(f"no sample like {reward} of half {half} was counted")
+        counts[half][bucket] -= 1
+        self.sums[half][bucket] -= reward
+        self.sizes[half] -= 1
+        self.totals[half] -= reward
+        if not (counts[X][bucket] or counts[Y][bucket]):
+            self.occupied.remove(bucket)
+
     def add_all(self, halves: NDArray[np.int64], rewards: NDArray[np.int64]) -> None:
         """Count many samples at once, as `add` would one by one."""
         # A loop beats bincount up to some forty samples in two buckets or 150 in many; a round seldom brings more.

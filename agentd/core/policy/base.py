@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from agentd.core.bodies import Kind
 from agentd.core.grid import UNIT
-from agentd.core.message import Columns, Held, News
+from agentd.core.message import Batch, Columns, Held, News
 from agentd.core.privacy.ledger import Ledger, Release
 from agentd.core.privacy.release import DrawnNoise, Noised
 from agentd.core.terms import Terms
@@ -71,6 +71,15 @@ class Policy(Protocol):
 
     def forget(self, rows: Columns, held: Held) -> None:
         """Drop what was learned of origins that came back under a new incarnation; `held` is what they said last."""
+        ...
+
+
+@runtime_checkable
+class Retracting(Protocol):
+    """A policy that learns from samples which may turn out to be forged."""
+
+    def unlearn(self, wrong: Batch) -> None:
+        """Let messages count no more from which it has learned."""
         ...
 
 

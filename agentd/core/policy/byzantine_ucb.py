@@ -12,7 +12,7 @@ import math
 from agentd.core.bodies import SAMPLE, Kind
 from agentd.core.estimate import ESTIMATORS, Confidence, Halves, half_of
 from agentd.core.grid import UNIT
-from agentd.core.message import Columns, Held, News
+from agentd.core.message import Batch, Columns, Held, News
 from agentd.core.policy.base import Intent, Noiseless
 from agentd.core.policy.knobs import PolicySettings
 
@@ -63,6 +63,13 @@ class ByzantineUcb(Noiseless):
             arms, rewards = batch.body[:, 0], batch.body[:, 1]
             for arm in sorted(set(arms.tolist())):
                 self._samples[arm].add_all(halves[arms == arm], rewards[arms == arm])
+
+    def unlearn(self, wrong: Batch) -> None:
+        """Take samples out again of which it turned out that nobody has said them."""
+        if wrong.kind is SAMPLE:
+            halves = ((wrong.origin + wrong.trial) & 1).tolist()
+            for half, (arm, reward) in zip(halves, wrong.body.tolist(), strict=True):
+                self._samples[arm].remove(half, reward)
 
     def forget(self, rows: Columns, held: Held) -> None:
         """Keep what was counted: samples of an older incarnation were real, and each is counted once."""

@@ -28,6 +28,7 @@ from agentd.core.signed.notary import Key
 _PRINTS = 16
 """Trials of each origin of which it is noticed that two copies differ."""
 _NEVER = -1
+_MIX = 1_000_003
 
 
 class Later:
@@ -72,6 +73,9 @@ class Later:
         """Which copies differ from another one of the same trial: either one is forged, or their origin lies."""
         words = np.ascontiguousarray(batch.signature).view("<i8")
         prints, trial = words[:, 0] ^ words[:, 4], batch.trial
+        if batch.kind.chained:  # none will replace it: notice also the same signature under another sample
+            for column in (*words.T[8:], *batch.body.T):
+                prints = prints * _MIX + column
         cells = places * _PRINTS + trial % _PRINTS
         stamps, kept = self._stamp.reshape(-1), self._print.reshape(-1)
         new = stamps[cells] < trial

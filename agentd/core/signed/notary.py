@@ -19,6 +19,10 @@ class Notary(Protocol):
         """What the origin of each message has signed if it is genuine: all of it but the remaining life."""
         ...
 
+    def link_to(self, statement: bytes) -> bytes:
+        """How the next message of a chained kind names this statement."""
+        ...
+
     def is_genuine(self, origin: int, statement: bytes, signature: bytes) -> bool:
         """Whether this origin has signed this statement."""
         ...

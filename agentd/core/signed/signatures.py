@@ -23,8 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentd.core.bodies import Cumulative
-from agentd.core.message import INCARNATION, ORIGIN, SIGNATURE_BYTES, TRIAL, Batch
+from agentd.core.message import INCARNATION, LINK_BYTES, ORIGIN, SIGNATURE_BYTES, TRIAL, Batch
 from agentd.core.signed import VERIFY_EVERY
+from agentd.core.signed.chain import Chain, Life, Waiting
 from agentd.core.signed.later import Later
 from agentd.core.signed.notary import Equivocation, Genuine, Key, Notary, Said
 
@@ -36,6 +37,8 @@ _MOST_FORGED = 2
 """Forgeries of one neighbour that are looked at in one call, where it may be honest."""
 Refuted = tuple[int, Batch | None]
 """An origin of which something counts that is forged, and what is to count instead."""
+Correction = tuple[Batch, Batch | None]
+"""A sample that counts and is forged, and the genuine one of its trial, if that has come."""
 _NONE = np.zeros(0, dtype=np.intp)
 
 
@@ -47,6 +50,8 @@ class Signatures:
         self._notary = notary
         self._genuine = Genuine()
         self._later = Later(every)
+        self._chain = Chain(every)
+        self._corrections: list[Correction] = []
         self._forgeries: Counter[int] = Counter()
         self._forgers: set[int] = set()
         self._expelled: list[Refuted] = []
@@ -82,6 +87,11 @@ class Signatures:
         expelled, self._expelled = self._expelled, []
         return expelled
 
+    def take_corrections(self) -> list[Correction]:
+        """The samples that are to be taken back, since the last call."""
+        corrections, self._corrections = self._corrections, []
+        return corrections
+
     def admit(self, batch: Batch, now: int) -> Batch:
         """Those of some messages of one kind that may count and travel on, in a trial of ours."""
         if not len(batch.head):
@@ -100,12 +110,41 @@ class Signatures:
 
     def _may_wait(self, batch: Batch) -> bool:
         """Whether some messages of this kind may count before they are verified."""
-        return self._later.every > 1 and isinstance(batch.kind, Cumulative)
+        return self._later.every > 1 and (batch.kind.chained or isinstance(batch.kind, Cumulative))
 
     def counts(self, news: Batch, now: int) -> None:
         """What has just been counted, in a trial of ours."""
         if len(news.head) and self._may_wait(news):
-            self._later.counts(news, now)
+            if news.kind.chained:
+                self._count_samples(news, now)
+            else:
+                self._later.counts(news, now)
+
+    def _count_samples(self, news: Batch, now: int) -> None:
+        vouching = []
+        for row, (head, said) in enumerate(zip(news.head[:, :3].tolist(), self._said(news), strict=True)):
+            origin, incarnation, trial = head
+            if self._genuine.get((origin, incarnation, trial)) == said:
+                vouching.append(((origin, incarnation), trial, said))
+            else:
+                self._chain.wait((origin, incarnation), Waiting(trial, now, said, news, row))
+        for life, trial, said in vouching:
+            self._vouch(life, self._chain.take(life, trial), said.statement[-LINK_BYTES:])
+
+    def _vouch(self, life: Life, samples: Iterable[Waiting], link: bytes | None = None) -> None:
+        """Go through samples that wait, newest first; `link` is of the one that was vouched for last."""
+        for sample in samples:
+            if self._notary.link_to(sample.said.statement) == link or len(
+                self._keep_genuine(sample.message(), np.arange(1))
+            ):
+                link = sample.said.statement[-LINK_BYTES:]
+            else:
+                self._later.forged(life[0])
+                self._corrections.append((sample.message(), self._genuine_copy((*life, sample.trial), sample.said)))
+
+    def _genuine_copy(self, key: Key, forged: Said) -> Batch | None:
+        others = (copy for copy in self._later.copies_of(key) if self._said(copy) != [forged])
+        return next((copy for copy in others if len(self._keep_genuine(copy, np.arange(1)))), None)
 
     def refuted(self, fresh: Batch, honest: Batch) -> list[Refuted]:
         """What a verified message contradicts: `fresh` were new, `honest` did not contradict what counted."""
@@ -121,6 +160,8 @@ class Signatures:
 
     def overdue(self, now: int) -> list[Refuted]:
         """Verify what has counted for as long as it may, and tell what of it was forged."""
+        for life in self._chain.overdue(now):
+            self._vouch(life, self._chain.take(life))
         forged = []
         for origin in self._later.overdue(now):
             copies = self._later.counting(origin)
@@ -151,7 +192,7 @@ class Signatures:
 
     def _said(self, batch: Batch) -> list[Said]:
         signatures = batch.signature.tobytes()
-        places = range(0, len(signatures), SIGNATURE_BYTES)
+        places = range(0, len(signatures), batch.kind.signature_bytes)
         return [
             Said(statement, signatures[start : start + SIGNATURE_BYTES])
             for statement, start in zip(self._notary.statements(batch), places, strict=True)
@@ -235,6 +276,7 @@ class Signatures:
                     return other
                 self._later.forged(origin)
                 self._later.hurry(origin)
+                self._chain.hurry(origin)
         return None
 
     def _blame(self, sender: int, *, surely: bool) -> bool:
@@ -250,4 +292,5 @@ class Signatures:
         if proof.origin not in self._quarantined:
             self._quarantined.add(proof.origin)
             self._expelled.append((proof.origin, None))
+            self._corrections += [(each.message(), None) for each in self._chain.take_all(proof.origin)]
             self._proofs.append(proof)

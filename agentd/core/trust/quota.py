@@ -139,8 +139,8 @@ def longest_message(terms: Terms) -> int:
     tags = {policy.tag for policy in terms.policies}
     if not tags or not tags <= {0, *KINDS}:
         tags = {*KINDS}
-    bodies = [body_bytes(KINDS[tag], terms.arms) for tag in tags if tag]
-    return _HEAD_BYTES + max(bodies, default=0) + SIGNATURE_BYTES
+    lengths = [body_bytes(KINDS[tag], terms.arms) + KINDS[tag].signature_bytes for tag in tags if tag]
+    return _HEAD_BYTES + max(lengths, default=SIGNATURE_BYTES)
 
 
 def body_bytes(kind: Kind, arms: int) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from agentd.core.agent import Agent
-from agentd.core.message import SIGNATURE_BYTES, Batch
+from agentd.core.message import LINK_BYTES, Batch
 from agentd.core.saved_state import SavedState
 from agentd.core.signed.notary import Equivocation
 from agentd.core.signed.signatures import Signatures
@@ -21,7 +21,7 @@ from agentd.keys.signed_lives import SignedLives
 from agentd.shell.doors.keyring import Keyring
 from agentd.shell.json_log import Log
 from agentd.shell.link import Link
-from agentd.wire.statements import statements
+from agentd.wire.statements import link_to, statements
 
 
 class KeyNotary:
@@ -38,16 +38,25 @@ class KeyNotary:
         """What the origin of each message has signed if it is genuine."""
         return statements(batch, self._run)
 
+    def link_to(self, statement: bytes) -> bytes:
+        """How the next message of a chained kind names this statement."""
+        return link_to(statement)
+
     def is_genuine(self, origin: int, statement: bytes, signature: bytes) -> bool:
         """Whether this origin has signed this statement."""
         return self._keyring.has_signed(origin, statement, signature)
 
     def sign(self, batch: Batch) -> Batch:
         """Own messages under our signature; whoever would sign two statements for one trial fails instead."""
-        signatures = b""
+        signatures, width, chained = b"", batch.kind.signature_bytes, batch.kind.chained
+        unlinked = batch.signed(np.zeros((len(batch), width), np.uint8))
         for trial, incarnation, statement in zip(
-            batch.trial.tolist(), batch.incarnation.tolist(), self.statements(batch), strict=True
+            batch.trial.tolist(), batch.incarnation.tolist(), self.statements(unlinked), strict=True
         ):
+            link = b""
+            if chained:
+                link = self._link(trial)
+                statement = statement[:-LINK_BYTES] + link  # noqa: PLW2901 - the whole of it
             if incarnation != self._incarnation:
                 raise RuntimeError(f"life {incarnation} is not {self._incarnation}, which this process lives")
             if self._last is None:
@@ -55,8 +64,14 @@ class KeyNotary:
             elif trial <= self._last[0] and self._last != (trial, statement):
                 raise RuntimeError(f"trial {trial} was to be signed after trial {self._last[0]}, perhaps another way")
             self._last = trial, statement
-            signatures += self._keyring.sign(statement)
-        return batch.signed(np.frombuffer(signatures, np.uint8).reshape(-1, SIGNATURE_BYTES))
+            signatures += self._keyring.sign(statement) + link
+        return batch.signed(np.frombuffer(signatures, np.uint8).reshape(-1, width))
+
+    def _link(self, trial: int) -> bytes:
+        """Which statement was signed before this trial; the same again where the trial is signed again."""
+        if self._last is not None and trial > self._last[0]:
+            return link_to(self._last[1])
+        return self._last[1][-LINK_BYTES:] if self._last is not None else bytes(LINK_BYTES)
 
 
 class Signing:
