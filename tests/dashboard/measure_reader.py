@@ -130,9 +130,9 @@ def _window(
     """Its beginning and its end; whoever is to read has read in it."""
     before = heard.events
     with reading(heard) if read else nullcontext():
-        time.sleep(SETTLE_S)
+        threading.Event().wait(SETTLE_S)
         spent_s, begin_s = _processor_time_s(page), time.time()
-        time.sleep(asked.window)
+        threading.Event().wait(asked.window)
         end_s = time.time()
         used[read] += _processor_time_s(page) - spent_s
     if read and (heard.events <= before or not heard.bytes):

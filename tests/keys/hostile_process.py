@@ -106,7 +106,7 @@ async def attack(hostile: Hostile, knocking: Knocking, number: int, rounds: int)
         print(json.dumps({"round": round_, "sent": hostile.sent, "let in": knocking.let_in}), flush=True)
         await hostile.listen(stop, within_s=20.0 if round_ <= _IN_STEP else _PACE_S)
         if round_ > _IN_STEP:
-            await asyncio.sleep(_PACE_S)  # where it was cut off by all, nothing else keeps it from spinning
+            await hostile.link.pause(_PACE_S, stop)  # where it was cut off by all, nothing else keeps it from spinning
 
 
 def main() -> None:

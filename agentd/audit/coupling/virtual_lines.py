@@ -6,8 +6,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 
-from agentd.shell.sockets import SLICE_MS
-from agentd.shell.transport import Line
+from agentd.shell.transport import Line, ZmqTransport
 
 SLICE_S = 0.05
 """How long a line is waited for at once."""
@@ -47,7 +46,7 @@ class VirtualLines:
     """The lines of one agent in one life."""
 
     gather = None
-    slice_s = SLICE_MS / 1000
+    slice_s = ZmqTransport.slice_s
 
     def __init__(self, peers: Iterable[int], publish: Callable[[bytes], None]) -> None:
         self.lines = {peer: VirtualLine(self, peer) for peer in peers}
