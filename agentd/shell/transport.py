@@ -171,6 +171,8 @@ class ZmqLine:
             return self.waiting.popleft()
         if self.fault is not None:
             return self.fault.receive(wait)
+        if self._takeover is not None:
+            return self.read(0 if wait else _AT_ONCE)
         try:
             part = self.socket.recv(0 if wait else _AT_ONCE)
         except zmq.Again:

@@ -63,7 +63,7 @@ def batches(draw: st.DrawFn, arms: int) -> Batch:
         life = draw(st.integers(1, lifetime))
         heads.append((draw(below(16)), draw(below(53)), draw(below(30, 1)), lifetime, life))
     bodies = draw(st.lists(row, min_size=count, max_size=count))
-    width = 64 * draw(st.booleans())
+    width = kind.signature_bytes * draw(st.booleans())
     signature = np.frombuffer(draw(st.binary(min_size=count * width, max_size=count * width)), np.uint8)
     return Batch(kind, np.array(heads, np.int64), np.array(bodies, np.int64), signature.reshape(count, width))
 
