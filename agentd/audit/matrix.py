@@ -31,7 +31,7 @@ _ENOUGH = {
     "raw-choices": 2_000,
     "zero-unnoised": 2_000,
     "bit-in-samples": 1_000,
-    "carried-reward": 10_000,
+    "carried-reward": 24_000,
     "withheld-relays": 2_000,
     "skipped-sequence": 1_000,
     "missing-goodbye": 2_000,
