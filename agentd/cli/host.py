@@ -6,7 +6,6 @@ import os
 import resource
 import sys
 from collections import Counter
-from pathlib import Path
 
 import click
 
@@ -28,13 +27,14 @@ def host(file: str, log_file: str | None, health_file: str | None) -> None:
     them; each container runs one. Exit codes: 0 all agents are done, else that of the last one that failed.
     """
     from agentd.shell.host.host import HostPlace, run_host
+    from agentd.untrusted import read_named
     from deploy.plan.host_file import LONGEST_FILE, read_host_file
 
     try:
-        with Path(file).open("rb") as content:
-            text = content.read(LONGEST_FILE)
-    except OSError as fault:
-        raise ConfigurationError(f"cannot read {file}: {fault.strerror}; agentd up writes such files") from None
+        text = read_named(file, LONGEST_FILE)
+    except (OSError, ValueError) as fault:
+        why = fault.strerror if isinstance(fault, OSError) else fault
+        raise ConfigurationError(f"cannot read {file}: {why}; agentd up writes such files") from None
     told = read_host_file(text)
     place = HostPlace(
         number=told.number,

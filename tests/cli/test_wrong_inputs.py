@@ -179,6 +179,8 @@ health
 topology generate spiral
 topology generate --agents 3 --edge-probability 2
 topology measure garbage.json --gamma x
+host
+host garbage --no-such-flag
 config
 config show doctor
 config check natural.toml nothing
@@ -198,6 +200,10 @@ bundle --inventory garbage --roster missing.json --operator missing.key --out x
 bundle verify missing.bundle --operator-fingerprint 00
 bundle verify garbage --operator-fingerprint 00
 bundle open directory --operator-fingerprint 00 --into new
+host missing.json
+host garbage
+host garbage.json
+host directory
 roster show missing.json
 roster show garbage
 roster verify missing.json --operator-fingerprint 00
