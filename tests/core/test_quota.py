@@ -121,19 +121,24 @@ def test_whoever_claims_to_be_ahead_is_only_paid_in_advance() -> None:
 
 
 @given(
-    steps=st.lists(st.tuples(st.integers(0, 300), st.integers(0, 500), st.integers(0, 20_000)), max_size=60),
+    steps=st.lists(
+        st.tuples(st.integers(0, 3000), st.integers(0, 3000), st.integers(0, 500), st.integers(0, 20_000)), max_size=60
+    ),
     agents=st.integers(1, 30),
     lifetime=st.none() | st.integers(0, 6),
 )
 def test_nobody_gets_more_than_a_bucket_and_what_each_round_adds(
-    steps: list[tuple[int, int, int]], agents: int, lifetime: int | None
+    steps: list[tuple[int, int, int, int]], agents: int, lifetime: int | None
 ) -> None:
     rule = Quota.under(terms(agents, 1, lifetime=lifetime))
     allowance = Allowance(rule)
-    furthest = messages = size = 0
-    for round_, count, length in steps:
+    furthest = said = messages = size = 0
+    for round_, late, count, length in steps:
         allowance.reached(round_)
         furthest = max(furthest, round_)
+        if late:
+            allowance.catches_up(round_ - late, said)
+            said = max(said, round_ - late)
         if allowance.allows(length, count):
             messages, size = messages + count, size + length + quota.FRAME_BYTES
     assert messages <= rule.most_messages + furthest * rule.messages
@@ -148,3 +153,38 @@ def test_whoever_was_stopped_itself_finds_no_flood_in_what_waited_for_it() -> No
     for round_ in range(1, 1001):
         allowance.reached(round_)
         assert allowance.allows(21 * each, 21)
+
+
+def test_what_a_cut_has_stored_is_no_flood() -> None:
+    """A frame of each of two thousand rounds, read when ours is the last of them; then it is as before."""
+    rule = Quota.under(terms(12, 1))
+    each = message_bytes(RELEASED, 5, signed=True)
+    allowance = Allowance(rule)
+    allowance.reached(50)
+    assert allowance.allows(13 * each, 13)
+    allowance.reached(2050)
+    for round_ in range(51, 2051):
+        allowance.catches_up(round_, round_ - 1)
+        assert allowance.allows(13 * each, 13)
+    allowance.reached(2051)
+    while allowance.allows(rule.bytes - quota.FRAME_BYTES, 0):
+        allowance.catches_up(2051, 2051)
+    assert not allowance.allows(rule.bytes, 0)
+
+
+def test_nothing_is_owed_for_rounds_that_were_heard_or_are_claimed_again() -> None:
+    """Whoever says nothing wrong for long has not saved up anything by it."""
+    rule = Quota.under(terms(12, 1))
+    fat = rule.bytes - quota.FRAME_BYTES
+    taken = []
+    for before in (5000, 4999, 4000):
+        allowance = Allowance(rule)
+        allowance.reached(5000)
+        said = before
+        taken.append(0)
+        for round_ in [*range(before + 1, 5001), *range(1, 5001)]:
+            allowance.catches_up(round_, said)
+            said = max(said, round_)
+            taken[-1] += allowance.allows(fat, 0)
+    full = 1  # what is owed first finds the bucket full
+    assert taken == [taken[0], taken[0] + 1 - full, taken[0] + 1000 - full]

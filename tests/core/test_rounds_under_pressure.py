@@ -249,6 +249,27 @@ def test_who_sends_too_much_is_read_no_more_and_shunned_for_longer_each_time() -
     assert [(blame.neighbour, blame.why) for blame in rounds.blames] == [(1, Why.FLOOD)]
 
 
+def test_what_a_cut_has_stored_is_read_and_held_against_nobody() -> None:
+    """Two thousand rounds of frames lie in the buffers of a connection when it goes on."""
+    rounds = rounds_at(10)
+    rounds.agree(Quota.under(TERMS), 9_000)
+    for number in (1, 2, 3):
+        say(rounds, number, 10)
+    rounds[1].standing = Standing.DOWN
+    for _ in range(2000):
+        step(rounds, rounds.round / 100)
+    said = 10
+    while said < rounds.round:
+        stored = range(said + 1, min(said + 16, rounds.round + 1) + 1)  # as many as are read in a round
+        said = stored[-1]
+        step(rounds, rounds.round / 100, *((1, round_) for round_ in stored))
+    for _ in range(3):
+        step(rounds, rounds.round / 100, (1, rounds.round + 1))
+    assert rounds.dropped == {}
+    assert rounds.blames == ()
+    assert rounds[1].standing is Standing.LIVE
+
+
 def test_who_says_one_frame_that_no_honest_neighbour_could_say_is_shunned_at_once() -> None:
     rounds, longest = rounds_at(10), Quota.under(TERMS).longest_frame
     assert rounds.refuses_unread(rounds[1], longest + 1)

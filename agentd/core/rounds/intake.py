@@ -82,6 +82,8 @@ class Intake(Generic[Frame]):
         allowance = self._allowances.get(neighbour.id)
         if allowance is not None:
             allowance.reached(max(own, self._turn if any_round else frame.round))
+            if frame.round < own and not frame.greeting and not any_round:
+                allowance.catches_up(frame.round, neighbour.round)
             fine = allowance.greeting() if frame.greeting else allowance.allows(size, frame.messages)
             if not fine:
                 self.flooded(neighbour, size)

@@ -13,9 +13,15 @@ A round counts when anybody whom we believe reaches it first: we ourselves, or t
 too far ahead. Otherwise an agent that was stopped itself would take the frames that waited for it for a flood. Each
 round is credited once, so whoever claims to be ahead is only paid in advance.
 
+A cut is another matter: what a neighbour said meanwhile lies in the buffers of a connection, and comes at once when the
+cut heals: a frame of each round, some thousands of them. So what a full bucket could not take is not lost: each frame
+of a round later than any before, and no later than those that were credited, may have one round's worth of it. That is
+never more than the neighbour might have sent in all those rounds anyway, and `MOST_OWED_ROUNDS` bounds how much it is.
+
 How rounds use it, one `Allowance` per neighbour:
 
     allowance.reached(round_)               ours, or the frame's where it is plausible; cheap, and may repeat
+    allowance.catches_up(round, before)     for each frame that is no greeting, before the next
     allowance.allows(len(data), messages)   for each frame; False: drop it (`flood`)
     allowance.greeting()                    for each greeting; False: drop it
 
@@ -38,6 +44,8 @@ OWN_MESSAGES = 8
 """Messages of its own in a round; an agent that comes back says two."""
 BURST_ROUNDS = WINDOW
 """How many rounds' worth may come at once."""
+MOST_OWED_ROUNDS = 8192
+"""So many rounds' frames may wait in the buffers of a connection; the kernel's hold a few megabytes."""
 FRAMES = 4
 """Frames in a round, the empty ones too: one, and what else may have to be said again."""
 FRAME_BYTES = 1024
@@ -86,7 +94,7 @@ class Quota:
 class Allowance:
     """What is left to one neighbour."""
 
-    __slots__ = ("_bytes", "_greetings", "_messages", "_quota", "_round")
+    __slots__ = ("_bytes", "_greetings", "_messages", "_owed", "_quota", "_round")
 
     def __init__(self, quota: Quota) -> None:
         self._quota = quota
@@ -94,6 +102,8 @@ class Allowance:
         self._messages = quota.most_messages
         self._bytes = quota.most_bytes
         self._greetings = GREETINGS_BURST
+        self._owed = 0
+        """Rounds that passed while the bucket was full."""
 
     def reached(self, round_: int) -> None:
         """Somebody got to this round; each one is credited once."""
@@ -102,9 +112,24 @@ class Allowance:
             return
         self._round = round_
         quota = self._quota
+        messages, size = quota.most_messages - self._messages, quota.most_bytes - self._bytes
+        fill = max(-(-messages // quota.messages), -(-size // quota.bytes))
+        if passed > fill:
+            self._owed = min(self._owed + passed - fill, MOST_OWED_ROUNDS)
         self._messages = min(self._messages + passed * quota.messages, quota.most_messages)
         self._bytes = min(self._bytes + passed * quota.bytes, quota.most_bytes)
         self._greetings = min(self._greetings + passed * GREETINGS, GREETINGS_BURST)
+
+    def catches_up(self, round_: int, before: int) -> None:
+        """A frame of this round is here, and the latest before was of that one: a later one may have what is owed.
+
+        Nothing is owed for rounds of which frames came, whatever they cost.
+        """
+        self._owed = max(0, min(self._owed, self._round - before))
+        if self._owed and before < round_ <= self._round:
+            self._owed -= 1
+            self._messages = min(self._messages + self._quota.messages, self._quota.most_messages)
+            self._bytes = min(self._bytes + self._quota.bytes, self._quota.most_bytes)
 
     def next_round(self) -> None:
         """One more round, for whoever does not number them."""
