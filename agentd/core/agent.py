@@ -22,7 +22,7 @@ import numpy as np
 
 from agentd.core.bodies import Kind
 from agentd.core.checks import Checks
-from agentd.core.gossip import MAX_TURNS, WINDOW, Gossip
+from agentd.core.gossip import MAX_TURNS, Gossip, window_under
 from agentd.core.grid import UNIT
 from agentd.core.lies import Liar
 from agentd.core.message import (
@@ -129,7 +129,7 @@ class Agent:
         noise: Noise | None = None,
         incarnation: int = 0,
         trial: int = 0,
-        window: int = WINDOW,
+        window: int | None = None,
         liar: Liar | None = None,
         lifetime: int | None = None,
         lives: Lives | None = None,
@@ -164,7 +164,8 @@ class Agent:
         self.signatures = signatures
         self._origins = Origins.under(terms, own, neighbours)
         self._checks = Checks(terms, lives, fast_path=fast_path)
-        self._gossip = Gossip(self._origins, window=window, fast_path=fast_path)
+        remembered = window_under(terms, lifetime) if window is None else window
+        self._gossip = Gossip(self._origins, window=remembered, fast_path=fast_path)
         self.liar = liar
         """What makes the agent lie; None: it is honest."""
         self._intent: Intent | None = None

@@ -10,7 +10,6 @@ from agentd.core.attacks.basis.scheme import Known
 from agentd.core.attacks.forger import Forger, forger_of
 from agentd.core.bodies import Kind
 from agentd.core.chance import Purpose, stream
-from agentd.core.gossip import WINDOW
 from agentd.core.lies import Attack, Liar
 from agentd.core.policy import Policy, PolicySettings, make_policy
 from agentd.core.policy.coins import Coins
@@ -36,7 +35,7 @@ def assemble(
     lifetime: int | None = None,
     lives: Lives | None = None,
     neighbours: Iterable[int] = (),
-    window: int = WINDOW,
+    window: int | None = None,
     uncounted: bool = False,
     signatures: Signatures | None = None,
 ) -> Agent:

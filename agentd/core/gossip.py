@@ -46,16 +46,19 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from agentd.core.bodies import Kind
+from agentd.core.bodies import KINDS, Kind
 from agentd.core.bodies.kind import Extent
 from agentd.core.bodies.latecomers import Latecomers
 from agentd.core.message import Batch, Columns, by_kind, join
 from agentd.core.origins import ABSENT, OWN, Origins
 from agentd.core.repetition import TRIAL_STEP, Repetition, RoundOutcome
 from agentd.core.sequel import Sequel
+from agentd.core.terms import Terms
 
 WINDOW = 128
 """Trials per origin that are remembered; more than a message is mostly late by, unless a link was cut."""
+SHORT_WINDOW = 32
+"""The same where bodies tell by themselves whether they are old: a quarter of the memory."""
 MAX_QUEUED = 1 << 16
 """Relays that may wait for the next frame."""
 
@@ -97,6 +100,18 @@ class Judge(Protocol):
     def extent_of(self, batch: Batch, rows: Columns) -> Extent | None:
         """How much they say beyond what is held of their origins; None where their kind cannot tell."""
         ...
+
+
+def window_under(terms: Terms, lifetime: int) -> int:
+    """How many trials per origin are to be remembered in a run, in which messages live for so many hops.
+
+    Where bodies tell whether they are old, the ring is only needed for what comes in time, on paths of any length; of a
+    sample nothing else tells whether it was counted.
+    """
+    kinds = [KINDS.get(policy.tag) if policy.tag is not None else None for policy in terms.policies if policy.tag != 0]
+    if not terms.closed or not all(kind is not None and kind.tells_its_age for kind in kinds):
+        return WINDOW
+    return min(max(SHORT_WINDOW, 2 * lifetime), WINDOW)
 
 
 class Gossip:

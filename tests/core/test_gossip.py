@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from small_runs import sample, samples, totals
 
-from agentd.core.gossip import Gossip
+from agentd.core.bodies import RELEASED, SAMPLE, SEALED, TOTALS
+from agentd.core.gossip import Gossip, window_under
 from agentd.core.message import Batch, Message
 from agentd.core.origins import MAX_ORIGINS, Origins
+from agentd.core.terms import PolicyTerms, Terms
 
 OWN = 0
 
@@ -200,3 +203,25 @@ def test_memory_of_the_first_origins_survives_the_growth_for_more() -> None:
     counted(some, sample(1, 1, 3))
     counted(some, *(sample(origin, 1, 3) for origin in range(2, 40)))
     assert counted(some, *(sample(origin, 1, 3) for origin in range(1, 41))) == [(40, 1)]
+
+
+@pytest.mark.parametrize(
+    ("tags", "lifetime", "window"),
+    [
+        ([SEALED.tag], 2, 32),
+        ([RELEASED.tag, TOTALS.tag, SEALED.tag], 16, 32),
+        ([0, SEALED.tag], 2, 32),  # who tells nobody anything is not remembered at all
+        ([SEALED.tag], 30, 60),
+        ([SEALED.tag], 65_535, 128),
+        ([SAMPLE.tag], 2, 128),
+        ([SEALED.tag, SAMPLE.tag], 2, 128),
+        ([SEALED.tag, None], 2, 128),
+        ([250], 2, 128),
+        ([], 2, 128),
+    ],
+)
+def test_fewer_trials_are_remembered_where_bodies_tell_whether_they_are_old(
+    tags: list[int | None], lifetime: int, window: int
+) -> None:
+    policies = tuple(PolicyTerms("", tag, 1.0, 1.1, ((place, place),)) for place, tag in enumerate(tags))
+    assert window_under(Terms(5, lifetime, policies=policies), lifetime) == window

@@ -17,6 +17,8 @@ from agentd.core.terms import Terms
 class Cumulative(Kind):
     """A kind whose newest message of an origin says all that its older ones said: nothing is ever taken back."""
 
+    tells_its_age = True
+
     @abstractmethod
     def continues(self, grown_by: Cells) -> Mask:
         """Per arm and message, whether what it exceeds the one before by can be what an honest origin did since."""

@@ -41,6 +41,8 @@ class Kind(ABC):
     """The numbers of a body, in the order of the wire."""
     per_arm: bool = False
     """Whether the fields are there once for every arm, or once."""
+    tells_its_age: bool = False
+    """Whether what is held of its origin tells if a body is old news (`Memory.extent_of`)."""
     chained: bool = False
     """Whether a signed message names the one before it: none replaces another, so each is to be vouched for."""
 

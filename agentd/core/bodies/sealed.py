@@ -27,6 +27,7 @@ class _Sealed(Kind):
 
     tag = 4
     name = "SEALED"
+    tells_its_age = True
     fields = (
         Field("arm", "u2"),
         Field("pulls", "u4"),

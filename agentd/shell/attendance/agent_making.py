@@ -8,7 +8,6 @@ from dataclasses import replace
 from agentd.core.agent import Agent
 from agentd.core.assembly import assemble, seeded_liar
 from agentd.core.attacks.basis.scheme import Known
-from agentd.core.gossip import WINDOW
 from agentd.core.lies import Attack, Liar, in_memory_only
 from agentd.core.policy import ALGORITHMS
 from agentd.core.policy.coins import KeyedCoins
@@ -33,7 +32,7 @@ def agent_of(
     terms: Terms | None = None,
     lives: Lives | None = None,
     noise: Noise | None = None,
-    window: int = WINDOW,
+    window: int | None = None,
 ) -> Agent:
     """The agent that the settings describe, continuing where it stopped, under the terms that it goes by.
 
