@@ -1,9 +1,11 @@
 """Who is late in the present round, who has used up its budget, and who is named for it.
 
 A neighbour that waits for somebody late is late itself, and nobody can tell it from the one at fault while it lasts.
-But it is back as soon as it goes on without that one. So whoever was given up as too late is named only after it was
-away for longer than any honest neighbour has to be. One that says nothing but that it is held up is named as well, but
-later: honest neighbours in trouble do so, too.
+But it is back as soon as it goes on without that one, and then it is late no more often than others make it so. So
+whoever was given up as too late is named only after it was away for longer than any honest neighbour has to be, or was
+given up again and again for many rounds. Short absences do not add up: an honest neighbour needs a while to get into
+step again. One that says nothing but that it is held up is named as well, but later: honest neighbours in trouble do
+so, too.
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ from agentd.core.rounds.neighbour import SLACK, Frame, Neighbour, Standing
 
 TIMELY_FRAMES = 3
 """So many in a row, and a neighbour is waited for again."""
-AWAY_TIMEOUTS = 2.0
-"""How long one who was too late may be away before it is named, in round timeouts, all its absences together."""
+AWAY_TIMEOUTS, ABSENCE_TIMEOUTS = 2.0, 0.5
+"""How long one who was too late may be away before it is named, in round timeouts, and which absences add up."""
+OFTEN_TURNS, MOST_OFTEN = 16, 16.0
+"""Who is given up in more than every so many rounds, by so many times, is named."""
 TOLD_TIMEOUTS = 0.2
 """The same before people are told that rounds go on without it."""
 GREETED_TIMEOUTS, GREETED_TURNS = 4.0, 16
@@ -34,6 +38,8 @@ class Suspect(NamedTuple):
     """
 
     times: int
+    often: float
+    """How many times more than one in `OFTEN_TURNS`."""
     away_s: float
     since_s: float
     turn: int
@@ -109,9 +115,10 @@ class Patience(Generic[Frame]):
     def _keep_in_mind(self, neighbour: Neighbour[Frame], now_s: float, turn: int) -> None:
         known = self._suspects.get(neighbour.id)
         if known is None or turn - known.turn > FORGOTTEN_TURNS:
-            known = Suspect(0, 0.0, now_s, turn, 0.0)
+            known = Suspect(0, 0.0, 0.0, now_s, turn, 0.0)
         late_s = now_s - self.lateness.began_s
-        self._suspects[neighbour.id] = known._replace(times=known.times + 1, since_s=now_s, turn=turn, late_s=late_s)
+        often = max(0.0, known.often - (turn - known.turn) / OFTEN_TURNS) + 1
+        self._suspects[neighbour.id] = Suspect(known.times + 1, often, known.away_s, now_s, turn, late_s)
 
     def greets(self, neighbour: Neighbour[Frame], turn: int) -> None:
         """It is down, and says that it is held up."""
@@ -122,11 +129,12 @@ class Patience(Generic[Frame]):
             self._greetings[neighbour.id] = known._replace(turns=known.turns + 1, last=turn)
 
     def is_excused(self, neighbour: Neighbour[Frame], now_s: float) -> None:
-        """It is back; what it was away for stays in mind."""
+        """It is back; what it was away for stays in mind, if that was long."""
         self._greetings.pop(neighbour.id, None)
         if (known := self._suspects.get(neighbour.id)) is not None:
-            away_s = known.away_s + max(0.0, now_s - known.since_s)
-            self._suspects[neighbour.id] = known._replace(away_s=away_s, since_s=math.inf)
+            absence_s = now_s - known.since_s
+            counts_s = absence_s if absence_s > ABSENCE_TIMEOUTS * self.lateness.timeout_s else 0.0
+            self._suspects[neighbour.id] = known._replace(away_s=known.away_s + counts_s, since_s=math.inf)
 
     def close(self, now_s: float) -> None:
         """The round is over."""
@@ -142,7 +150,8 @@ class Patience(Generic[Frame]):
                 continue  # it was back since; whatever it is away for now, it is not for being too late
             away_s = suspect.away_s + now_s - suspect.since_s
             is_heard = neighbour.heard_turn > suspect.turn  # else it is not slow, but gone
-            if is_heard and away_s > AWAY_TIMEOUTS * self.lateness.timeout_s:
+            is_often = suspect.often > MOST_OFTEN
+            if is_often or (is_heard and away_s > AWAY_TIMEOUTS * self.lateness.timeout_s):
                 del self._suspects[neighbour.id]
                 named.append((neighbour, suspect._replace(away_s=away_s)))
         return named
@@ -157,7 +166,7 @@ class Patience(Generic[Frame]):
             away_s = now_s - said.since_s
             if away_s > GREETED_TIMEOUTS * self.lateness.timeout_s:
                 del self._greetings[neighbour.id]
-                named.append((neighbour, Suspect(0, away_s, said.since_s, said.turn, 0.0)))
+                named.append((neighbour, Suspect(0, 0.0, away_s, said.since_s, said.turn, 0.0)))
         return named
 
     def is_gone(self, neighbour: Neighbour[Frame], now_s: float) -> bool:
