@@ -50,6 +50,7 @@ class Fairness:
         """Since when everybody has waited for all its neighbours."""
         self.first_end_s = float("inf")
         """When the first agent had nothing more to hear."""
+        self._began_s: dict[int, float] = {}
         self._spoke_s: dict[int, float] = {}
         self._well: dict[int, bool] = {}
         """Whether each was with all its neighbours when it last spoke."""
@@ -80,13 +81,17 @@ class Fairness:
         apart = [n for n in node.link.rounds.everybody if n.standing is not Standing.LIVE and self._goes_on(n.id)]
         well = not apart and self._knows_all_lives(node) and now_s > self._stage.healed_s
         was_well, self._well[node.own] = self._well.get(node.own, True), well
-        took_s = now_s - self._spoke_s.get(node.own, now_s)
+        took_s = now_s - self._spoke_s.get(node.own, self._first_round_s(node.own, now_s))
         self.longest_ever_s = max(self.longest_ever_s, took_s)
         if not (well and was_well):
             self.together_s, self.longest_s = now_s, 0.0
         else:
             self.longest_s = max(self.longest_s, took_s)
         self._spoke_s[node.own] = now_s
+
+    def _first_round_s(self, own: int, now_s: float) -> float:
+        """Since when a first round counts: from its start, if it lasted until others had nothing more to hear."""
+        return self._began_s[own] if self.first_end_s < now_s else now_s
 
     def _knows_all_lives(self, node: Node) -> bool:
         """Whether the environment has told it in which life everybody is; before that, what they say is refused."""
@@ -112,6 +117,7 @@ class Fairness:
 
     def watch(self, node: Node, link: Link) -> None:
         """Follow whom the rounds of one life take for late, with an account of one's own."""
+        self._began_s[node.own] = self._stage.timeline.now_s
         if node.lives > 1:  # who comes back before it ever spoke, and waits for others, passes nothing on meanwhile
             self._spoke_s.setdefault(node.own, self._stage.timeline.now_s)
         rounds: Any = link.rounds
