@@ -47,6 +47,8 @@ LATE_FRAMES_AT_ONCE = 16
 """Frames taken at once from a neighbour that is not waited for."""
 QUEUED_FRAMES = 3 * QUEUE_FRAMES
 """Frames taken at once from each neighbour by who may be behind: all that can have gathered, and some more."""
+LATE_BYTES_AT_ONCE = 1 << 20
+"""The same in bytes, but for the last of them: what a cut has stored of large frames is no flood, only much."""
 OVERSLEPT_S = 0.1
 """Whoever is woken so much later than it asked for did not run in between."""
 BREATHE_EVERY_S = 1.0
@@ -347,11 +349,12 @@ class Link:
             self._carry_out()
 
     def _late_parts(self, neighbour: Neighbour[Frame], most: int = LATE_FRAMES_AT_ONCE) -> Iterator[bytes]:
-        """What lies ready of a neighbour that is not waited for, up to a limit."""
-        receive = self._lines[neighbour.id].receive
+        """What lies ready of a neighbour that is not waited for, up to a limit; the rest waits for our next round."""
+        receive, taken = self._lines[neighbour.id].receive, 0
         for _ in range(most):
-            if (part := receive(False)) is None:
+            if taken >= LATE_BYTES_AT_ONCE or (part := receive(False)) is None:
                 return
+            taken += len(part)
             yield part
 
     async def _parts_of(self, waiting: Sequence[Neighbour[Frame]]) -> Parts:

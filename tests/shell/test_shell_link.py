@@ -305,6 +305,24 @@ class TestCatchingUp:
         assert len(said(await link.gather(LONG_S, stop))) == 100
         assert not link.dropped
 
+    async def test_large_frames_that_a_cut_has_stored_are_no_flood(
+        self, virtual: MakeVirtual, stop: asyncio.Event
+    ) -> None:
+        """Six megabytes of one neighbour, more than may be said about earlier rounds in one round of ours."""
+        link, _, (two, three) = await virtual(2, 3)
+        link.publish(150, ())
+        link.rounds.were_away()
+        large = [sample(origin, 1, lifetime=2) for origin in range(100, 900)]
+        for round_ in range(1, 151):
+            two.publish(round_, samples(*large))
+        three.publish(150)
+        heard = 0
+        for _ in range(12):
+            link.publish(link.next_round(), ())
+            three.publish(link.round)
+            heard += len(said(await link.gather(SOON_S, stop)))
+        assert (heard, link.blames, link.dropped["flood"]) == (150 * len(large), (), 0)
+
     async def test_the_environments_word_lets_it_jump_further(self, virtual: MakeVirtual) -> None:
         link, _, (two, three) = await virtual(2, 3)
         two.publish(700)
