@@ -33,7 +33,7 @@ _OPTIONS = {
     zmq.LINGER: 1000,  # ms; the last replies still leave
     zmq.MAXMSGSIZE: 2 * MAX_ENVIRONMENT_BYTES,  # a little too long is answered, far too long is cut off
     zmq.SNDHWM: 1_000,  # per connection, as the next
-    zmq.RCVHWM: 256,  # an agent has one request under way; more wait with who sends them
+    zmq.RCVHWM: 16,  # an agent has one request under way; more wait with who sends them
     zmq.ROUTER_MANDATORY: 1,  # an unreachable peer is an error instead of silence
     zmq.ROUTER_HANDOVER: 0,  # nobody takes over another's connection by claiming its identity
     zmq.TCP_MAXRT: DEAD_AFTER_MS,
@@ -105,10 +105,10 @@ class Router:
         receive, ask = self.socket.recv, self.socket.getsockopt
         self._said_by.clear()
         try:
+            room, unwanted = BATCH_BYTES, PARTS_AT_ONCE
             if self._within_message:
-                self._pass_over()
-            room = BATCH_BYTES
-            while len(messages) < BATCH_LIMIT and room > 0 and not self._within_message:
+                unwanted = self._pass_over(unwanted)
+            while len(messages) < BATCH_LIMIT and room > 0 and unwanted > 0:
                 connection = receive(zmq.DONTWAIT)
                 message = [connection, self._known_part(connection) if self.keyed else receive(zmq.DONTWAIT)]
                 messages.append(message)
@@ -116,7 +116,7 @@ class Router:
                     room -= len(message[1])
                 if ask(zmq.RCVMORE):
                     message.append(b"")
-                    self._pass_over()
+                    unwanted = self._pass_over(unwanted)
         except zmq.Again:
             self._within_message = False
         return [each for each in messages if each[0] in self._said_by] if self.keyed else messages
@@ -134,14 +134,18 @@ class Router:
             hang_up(descriptor)
         return b""
 
-    def _pass_over(self) -> None:
-        """Read on in a message that nobody wants; ZeroMQ hands out nothing else before its end."""
+    def _pass_over(self, most: int) -> int:
+        """Read on in a message that nobody wants, so many parts of it; how many are left of these, 0: not at its end.
+
+        ZeroMQ hands out nothing else before that.
+        """
         self._within_message = True
         receive = self.socket.recv
-        for _ in range(PARTS_AT_ONCE):
+        for left in range(most - 1, -1, -1):
             if not receive(zmq.DONTWAIT, copy=False).more:
                 self._within_message = False
-                return
+                return left
+        return 0
 
     def send(self, connection: bytes, data: bytes) -> bool:
         """Send to a connection; False if it is gone or does not read."""

@@ -322,6 +322,19 @@ def test_what_follows_the_first_part_of_a_request_is_passed_over_some_at_a_time(
         assert seen[3][0][1:] == [encode_environment(Ping())]
 
 
+def test_many_messages_of_many_parts_are_passed_over_some_parts_at_a_time_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(router_module, "PARTS_AT_ONCE", 10)
+    with bench() as b:
+        for _ in range(5):
+            b.clients[0].send_multipart([b"first", *[b""] * 6])
+        send(b.clients[0], Ping())
+        assert b.router.socket.poll(1000 * PATIENCE_S)
+        seen: list[int] = []
+        while sum(seen) < 6:
+            seen.append(len(b.router.waiting()))
+        assert max(seen) == 2, "after ten parts something else gets a turn"
+
+
 @pytest.mark.parametrize("rudely", [False, True])
 def test_who_leaves_in_the_middle_of_its_message_takes_nobody_along(
     rudely: bool, monkeypatch: pytest.MonkeyPatch
