@@ -13,6 +13,7 @@ import zmq
 
 from agentd.shell.doors.admission import admission_of_agent
 from agentd.shell.doors.door import Door
+from agentd.shell.host import trunk as trunk_module
 from agentd.shell.host.exchange import Exchange, HostedTransport
 from agentd.shell.host.trunk import ZmqTrunk
 from agentd.shell.host.waits import Waits
@@ -131,6 +132,23 @@ def test_a_host_that_is_known_by_name_is_looked_up(hosts: Callable[..., HostAt])
     other = hosts(1, [named[0], addresses[1]], admit=("127.0.0.0/8",))
     carries(one, other, 0, b"there")
     carries(other, one, 1, b"back")
+
+
+@pytest.mark.parametrize(("slice_s", "anew"), [(0.001, True), (100.0, False)])
+def test_a_silent_host_is_looked_up_anew_unless_rounds_take_as_long(
+    hosts: Callable[..., HostAt], monkeypatch: pytest.MonkeyPatch, slice_s: float, anew: bool
+) -> None:
+    monkeypatch.setattr(trunk_module, "SILENT_S", 0.1)
+    addresses = [free_address(), free_address()]
+    named = [address.replace("127.0.0.1", "localhost") for address in addresses]
+    one, other = hosts(0, [addresses[0], named[1]]), hosts(1, [named[0], addresses[1]])
+    carries(one, other, 0, b"a word")
+    other.exchange.slice_s = slice_s
+    heard: list[bool] = []
+    monkeypatch.setattr(other.trunk._routes[0], "renew", lambda: heard.append(True))
+    over_s = evidence.in_s(1.0)
+    until([one, other], lambda: bool(heard) or evidence.in_s(0.0) > over_s)
+    assert bool(heard) == anew
 
 
 def test_whoever_comes_from_elsewhere_is_not_let_in(hosts: Callable[..., HostAt], stranger: Context) -> None:

@@ -36,8 +36,11 @@ BUNDLES_AT_ONCE = 64
 EVENTS_AT_ONCE = 1024
 LOOK_EVERY_S = 0.25
 """How often it is looked where hosts are that have a name and no number."""
-SILENT_S = 5.0
-"""After how much silence such a host is looked up, and connected to, anew."""
+SILENT_S, SILENT_SLICES = 5.0, 10.0
+"""After how much silence such a host is looked up, and connected to, anew: in seconds, and in slices of time.
+
+Where many share a process a round takes long: to connect anew in each would lose what is under way.
+"""
 
 
 class _Way:
@@ -245,10 +248,11 @@ class ZmqTrunk(BundleTrunk):
         if now_s < self._look_at_s:
             return
         self._look_at_s = now_s + LOOK_EVERY_S
+        silent_s = max(SILENT_S, SILENT_SLICES * self.exchange.slice_s)
         for host, route in self._routes.items():
             if not route.is_known:
                 route.find()
                 self._heard_s[host] = now_s
-            elif now_s > self._heard_s[host] + SILENT_S:
+            elif now_s > self._heard_s[host] + silent_s:
                 self._heard_s[host] = now_s
                 route.renew()
