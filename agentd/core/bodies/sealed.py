@@ -72,9 +72,12 @@ class _Records(Memory):
     def continued_by(self, batch: Batch, rows: Columns) -> Continued:
         """Which records continue what their origins (at `rows`) released before; what is newest is noted."""
         self._make_room(int(rows.max()) + 1)
-        honest = np.zeros(len(batch), dtype=np.bool_)
-        for wave in _waves(rows, batch.trial):
-            honest[wave] = self._continued_by_one_each(batch.rows(wave), rows[wave])
+        if _all_differ(rows):
+            honest = self._continued_by_one_each(batch, rows)
+        else:
+            honest = np.zeros(len(batch), dtype=np.bool_)
+            for wave in _waves(rows, batch.trial):
+                honest[wave] = self._continued_by_one_each(batch.rows(wave), rows[wave])
         if all_of(honest):
             return Continued(News(batch, rows), None)
         return Continued(News(batch.rows(honest), rows[honest]), honest)
@@ -132,6 +135,11 @@ SEALED = _Sealed()
 def _zeros(table: Columns) -> Mask:
     """Which rows hold nothing but zeros."""
     return np.asarray(~table.any(axis=1))
+
+
+def _all_differ(rows: Columns) -> bool:
+    """Whether no row occurs twice, as is usual."""
+    return len(rows) == 1 or int(np.bincount(rows).max()) == 1
 
 
 def _waves(rows: Columns, trial: Columns) -> list[NDArray[np.intp]]:

@@ -38,6 +38,10 @@ class Record(NamedTuple):
 NOTHING = Record(0, 0, 0, NOTHING_RELEASED)
 
 _PULLS, _SAMPLES, _TOTAL = 0, 2, 3
+_FEW = 12
+"""So many records are taken in faster one after the other than column by column."""
+_MOST_SAMPLES = 1 << 44
+"""Of a record, beyond which numbers of 64 bits may not hold the sum of all that a round can bring."""
 _DEVIATION = UNIT // 4
 """Variance of a sum per grid step of its samples, at most."""
 
@@ -55,7 +59,7 @@ def counted_sum(samples: int, total: int) -> int:
 
 
 def counted_sums(samples: Columns, totals: Columns) -> Columns:
-    """The same of many records, as long as their samples are below 2^45 steps."""
+    """The same of many records, as long as their samples are below 2^44 steps, and their sum fits into 64 bits."""
     beyond = np.floor(np.sqrt((samples * _DEVIATION).astype(np.float64))).astype(np.int64)
     counted: Columns = np.minimum(np.maximum(totals, -beyond), samples + beyond)
     return counted
@@ -79,8 +83,24 @@ class RecordPool:
         """Take in records; the row and arm of those that said more than what was held."""
         self._make_room(rows)
         self._greet(rows)
+        if len(rows) <= _FEW:
+            return self._replace_one_by_one(rows, batch.body)
+        arm, fields = batch.body[:, 0], batch.body[:, 1:]
+        held = self.held[rows, arm]
+        larger = (fields[:, _PULLS] > held[:, _PULLS]).nonzero()[0]
+        rows, arm, fields, held = rows[larger], arm[larger], fields[larger], held[larger]
+        news = list(zip(rows.tolist(), arm.tolist(), strict=True))
+        most = np.maximum(fields[:, _SAMPLES], held[:, _SAMPLES]).max(initial=0)
+        if most >= _MOST_SAMPLES or len(set(news)) < len(news):  # of some origin and arm one record replaces another
+            return self._replace_one_by_one(rows, batch.body[larger])
+        self.held[rows, arm] = fields
+        _add(self.samples, arm, fields[:, _SAMPLES] - held[:, _SAMPLES])
+        _add(self.sums, arm, counted_sums(*fields.T[_SAMPLES:]) - counted_sums(*held.T[_SAMPLES:]))
+        return news
+
+    def _replace_one_by_one(self, rows: Columns, body: Columns) -> list[tuple[int, int]]:
         news = []
-        for row, (arm, *fields) in zip(rows.tolist(), batch.body.tolist(), strict=True):
+        for row, (arm, *fields) in zip(rows.tolist(), body.tolist(), strict=True):
             held = self.held[row, arm].tolist()
             if fields[_PULLS] > held[_PULLS]:
                 self.held[row, arm] = fields
@@ -109,3 +129,11 @@ class RecordPool:
             )  # thousands of agents may share a machine: rather grow again than hold twice as much
             self._heard = grown(self._heard, room)
             self.held = grown(self.held, room)
+
+
+def _add(totals: list[int], arm: Columns, amounts: Columns) -> None:
+    """Add to the totals of arms, which are of any size."""
+    grown_by = np.zeros(len(totals), dtype=np.int64)
+    np.add.at(grown_by, arm, amounts)
+    for number, amount in enumerate(grown_by.tolist()):
+        totals[number] += amount

@@ -60,3 +60,41 @@ def test_what_counts_lies_between_nothing_and_all_paid_but_for_one_deviation(sam
     assert -beyond <= counts <= samples + beyond
     if 0 <= total <= samples:
         assert counts == total
+
+
+RECORDS = st.lists(
+    st.tuples(
+        st.integers(0, 30),
+        st.integers(0, 2),
+        st.integers(0, 40),
+        st.integers(0, 40) | st.integers(0, 1 << 50),
+        st.integers(-(1 << 60), 1 << 60) | st.integers(-50, 90),
+    ),
+    max_size=60,
+)
+"""Row of the origin, arm, pulls, samples and sum."""
+
+
+@given(st.lists(RECORDS, max_size=4))
+def test_many_records_at_once_count_for_what_they_count_for_one_after_the_other(
+    rounds: list[list[tuple[int, int, int, int, int]]],
+) -> None:
+    together, one_by_one = RecordPool(3), RecordPool(3)
+    for trial, records in enumerate(rounds, 1):
+        rows = np.array([row for row, *_ in records], dtype=np.int64)
+        batch = batch_of(
+            SEALED, [Message(row, trial, 2, (arm, pulls, 1, *rest), 2) for row, arm, pulls, *rest in records]
+        )
+        if not len(batch):
+            continue
+        news = together.replace(batch, rows)
+        singly = [one_by_one.replace(batch.rows(np.array([at])), rows[[at]]) for at in range(len(rows))]
+        assert news == [each for some in singly for each in some]
+        assert (together.samples, together.sums, together.origins) == (
+            one_by_one.samples,
+            one_by_one.sums,
+            one_by_one.origins,
+        )
+        assert {row: together.held[row].tolist() for row in rows.tolist()} == {
+            row: one_by_one.held[row].tolist() for row in rows.tolist()
+        }
