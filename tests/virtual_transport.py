@@ -51,6 +51,7 @@ class VirtualTransport:
     """The lines of one agent; `sent` is what it published, and when."""
 
     gather = None
+    known_frames = None
     slice_s = SLICE_S
 
     def __init__(self, own: int, peers: Iterable[int]) -> None:

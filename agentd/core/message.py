@@ -84,6 +84,10 @@ class Packed(Protocol):
         """The integers they hold, field by field."""
         ...
 
+    def followed_by(self, others: Sequence[Packed]) -> Packed | None:
+        """These and others of their kind as one; None where they are not kept alike."""
+        ...
+
 
 class Single:
     """One body, as plain numbers."""
@@ -101,6 +105,9 @@ class Single:
     def unpack(self) -> Cells:
         return cells_of(self._kind, np.array([self.numbers], dtype=np.int64))
 
+    def followed_by(self, others: Sequence[Packed]) -> None:
+        """One is one."""
+
 
 class Pile:
     """Bodies of several batches, one after the other, as they are."""
@@ -116,6 +123,9 @@ class Pile:
 
     def unpack(self) -> Cells:
         return np.concatenate([piece.cells for piece in self.pieces], axis=2)
+
+    def followed_by(self, others: Sequence[Packed]) -> None:
+        """It is looked at, or sent, as it is."""
 
 
 class Batch:
@@ -303,7 +313,7 @@ def join(batches: Sequence[Batch]) -> Batch:
     joined = Batch(
         batches[0].kind,
         head,
-        Pile(batches),
+        _joined(batches) or Pile(batches),
         np.concatenate([b.signature for b in batches]) if signed else unsigned(len(head)),
         sound=all(b.sound for b in batches),
     )
@@ -311,6 +321,12 @@ def join(batches: Sequence[Batch]) -> Batch:
     if len(handed_over) == len(batches):
         joined.via = np.concatenate(handed_over)
     return joined
+
+
+def _joined(batches: Sequence[Batch]) -> Packed | None:
+    """Their bodies as one, where all came packed and alike."""
+    bodies = [batch._packed for batch in batches if batch._packed is not None]
+    return bodies[0].followed_by(bodies[1:]) if len(bodies) == len(batches) else None
 
 
 def by_kind(batches: Iterable[Batch]) -> list[Batch]:

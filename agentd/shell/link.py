@@ -31,12 +31,12 @@ from agentd.shell.barrier import Barrier
 from agentd.shell.json_log import Log
 from agentd.shell.sockets import QUEUE_FRAMES
 from agentd.shell.transport import SEVERAL_PARTS, Line, Transport
-from agentd.wire.codec import decode_frames, encode_frame
-from agentd.wire.expectation import Expectation, read_expected, senders_of
+from agentd.wire.codec import encode_frame
+from agentd.wire.expectation import Expectation, Said, read_expected, senders_of
 from agentd.wire.frame import GOODBYE, GREETING, Frame, together
-from agentd.wire.layout import HeadReader
+from agentd.wire.reading import PartReader
 from agentd.wire.size import fitting
-from agentd.wire.topics import FRAME_TOPIC, payload, read_subscription, sync_topic
+from agentd.wire.topics import FRAME_TOPIC, read_subscription, sync_topic
 
 if TYPE_CHECKING:  # only a testbed with injected faults loads it
     from agentd.shell.fault_injection import FaultWatch
@@ -73,7 +73,6 @@ class Link:
         self._arms = 0
         self._incarnation = 0
         self._sequence = 0
-        self._topic = sync_topic(own)
         self.now_s = transport.now_s
         self.pause = transport.pause
         self._gather = transport.gather
@@ -81,10 +80,12 @@ class Link:
         self._lines: dict[int, Line] = dict(transport.lines)
         self._expected: dict[int, Expectation | None] = dict.fromkeys(self._lines)
         """The next frame of each neighbour, if it goes on as it did in the last round."""
+        self._said: dict[int, Said] = {}
+        """What neighbours said since that was worked out."""
         self._said_by_all = 0
         """The number of the last round that was as expected, if everybody could say what it said; else 0."""
         self._fast_path = fast_path
-        self._heads = HeadReader(fast_path=fast_path)
+        self._reader = PartReader(own, transport.known_frames, fast_path=fast_path)
         self.names_senders = False
         """Whether messages are to tell who has handed them over, for whoever looks at signatures."""
         self._faults: FaultWatch | None = None
@@ -404,10 +405,10 @@ class Link:
 
     def _read_expected(self, parts: Parts) -> Batch | None:
         """All that was said in this round, if every neighbour just goes on as before; nothing is noted otherwise."""
-        if None in self._expected.values():
+        if (self._said and not self._may_go_on(parts)) or None in self._expected.values():
             return None
         expected = [(self._expected[neighbour.id], neighbour.sequence + 1, part) for neighbour, part in parts]
-        batch = read_expected(expected, self.rounds.round, self._heads)
+        batch = read_expected(expected, self.rounds.round, self._reader.heads)
         if batch is None:
             return None
         if self.names_senders:
@@ -420,29 +421,35 @@ class Link:
         self._said_by_all = batch.sequel.number if batch.sequel is not None else 0
         return batch
 
+    def _may_go_on(self, parts: Parts) -> bool:
+        """Work out what is to be expected, if what came is about as long as that; mostly it is expected already."""
+        for neighbour, part in parts:
+            if (last := self._said.get(neighbour.id)) is not None and not last.may_go_on_with(part):
+                return False
+        self._expected |= {number: Expectation.after(*last) for number, last in self._said.items()}
+        self._said = {}
+        return True
+
     def _read(self, parts: Parts, *, hold: bool = True, newest: bool = False) -> None:
         """Decode parts and hand them to the rounds; `hold` keeps early frames for theirs, `newest` the last of them."""
         self._said_by_all = 0  # what is expected may change
-        payloads: list[tuple[Neighbour[Frame], bytes]] = []
+        heard: list[tuple[Neighbour[Frame], bytes]] = []
         for neighbour, part in parts:
             if part == SEVERAL_PARTS:
                 self.rounds.babbles(neighbour)
-                continue
-            if self.rounds.refuses_unread(neighbour, len(part)):
-                continue
-            try:
-                payloads.append((neighbour, payload(part, self._topic)))
-            except PeerError as fault:
-                self.rounds.wrong(neighbour, fault.reason, len(part))
-        decoded = decode_frames([data for _, data in payloads], arms=self._arms, heads=self._heads)
-        for (neighbour, data), frame in zip(payloads, decoded, strict=True):
+            elif not self.rounds.refuses_unread(neighbour, len(part)):
+                heard.append((neighbour, part))
+        read = self._reader.read([part for _, part in heard], self._arms)
+        for (neighbour, part), (frame, size) in zip(heard, read, strict=True):
             if isinstance(frame, PeerError):
-                self.rounds.wrong(neighbour, frame.reason, len(data))
+                self.rounds.wrong(neighbour, frame.reason, size)
             elif frame.run != self._run:
-                self.rounds.wrong(neighbour, "run", len(data))
+                self.rounds.wrong(neighbour, "run", size)
             elif frame.sender != neighbour.id:
-                self.rounds.wrong(neighbour, "sender", len(data))
+                self.rounds.wrong(neighbour, "sender", size)
             else:
-                goes_on = self.rounds.hear(neighbour, frame, len(data), hold=hold, newest=newest)
-                expected = Expectation.after(frame, FRAME_TOPIC + data) if goes_on and self._fast_path else None
-                self._expected[neighbour.id] = expected
+                goes_on = self.rounds.hear(neighbour, frame, size, hold=hold, newest=newest)
+                self._said.pop(neighbour.id, None)
+                self._expected[neighbour.id] = None
+                if goes_on and self._fast_path:
+                    self._said[neighbour.id] = Said(frame, part)

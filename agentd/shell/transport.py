@@ -27,6 +27,7 @@ from agentd.wire.topics import FRAME_TOPIC
 
 if TYPE_CHECKING:  # only a testbed with injected faults loads it
     from agentd.shell.fault_injection import FaultyLine
+    from agentd.wire.reading import KnownFrames
 
 PARTS_AT_ONCE = 1024
 """Parts of what a subscriber must not send, passed over before something else is done."""
@@ -84,6 +85,11 @@ class Transport(Protocol):
     @property
     def lines(self) -> Mapping[int, Line]:
         """The lines to the neighbours."""
+        ...
+
+    @property
+    def known_frames(self) -> KnownFrames | None:
+        """What was read of the parts that come, where others of this process hear them too; None: nobody does."""
         ...
 
     def publish(self, part: bytes) -> None:
@@ -266,6 +272,7 @@ class ZmqTransport:
     """An agent's sockets."""
 
     gather = None
+    known_frames = None
     slice_s = SLICE_MS / 1000
 
     def __init__(

@@ -12,6 +12,7 @@ and round each of them waits for is still its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -24,7 +25,20 @@ from agentd.wire.layout import HEAD_BYTES, HeadReader, body_bytes, read_columns
 from agentd.wire.topics import FRAME_TOPIC
 
 _BEFORE_NUMBERS = list(HEADER).index("sequence")
+_NUMBERS_GROW_BY = 8
+"""Bytes that two numbers can take more than those before them; a message takes more."""
 _MOST_BYTES = len(FRAME_TOPIC) + MAX_FRAME_BYTES
+
+
+class Said(NamedTuple):
+    """What a neighbour said last, and as which bytes: what is expected of it is worked out only where that may come."""
+
+    frame: Frame
+    part: bytes
+
+    def may_go_on_with(self, part: bytes) -> bool:
+        """Whether the next part is about as long, as that of a frame with as many messages is."""
+        return -_NUMBERS_GROW_BY <= len(part) - len(self.part) <= _NUMBERS_GROW_BY
 
 
 class Expectation:

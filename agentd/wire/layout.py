@@ -122,6 +122,15 @@ class PackedBodies:
     def take(self, which: NDArray[np.intp]) -> PackedBodies:
         return PackedBodies(self.layout, self._rows.take(which), self.width)
 
+    def followed_by(self, others: Sequence[Packed]) -> PackedBodies | None:
+        """All of them as one, where all lie as on the wire."""
+        rows = [self._rows]
+        for other in others:
+            if not isinstance(other, PackedBodies) or other.layout is not self.layout or other.width != self.width:
+                return None
+            rows.append(other._rows)
+        return PackedBodies(self.layout, np.concatenate(rows), self.width)
+
     def tobytes(self) -> bytes:
         return self._rows.tobytes()
 

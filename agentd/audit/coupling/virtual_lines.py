@@ -46,6 +46,7 @@ class VirtualLines:
     """The lines of one agent in one life."""
 
     gather = None
+    known_frames = None
     slice_s = ZmqTransport.slice_s
 
     def __init__(self, peers: Iterable[int], publish: Callable[[bytes], None]) -> None:

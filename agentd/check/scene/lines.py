@@ -214,6 +214,7 @@ class MemoryEnd:
     """The transport of one life of an agent."""
 
     gather = None
+    known_frames = None
     slice_s = SLICE_S
 
     def __init__(self, own: int, wires: Wires, fiber: Callable[[], Fiber], clock: Callable[[], float]) -> None:

@@ -1,11 +1,11 @@
 """Where the agents of one process hear each other, and those of other processes: the transport of a hosted agent.
 
-A part goes from who publishes it into the queues of who listens, as the bytes that it is; it is decoded and checked by
-each listener as if it had come through a socket. There is no socket in between, not even ZeroMQ's inproc://: a pair of
-those takes 50 kB and five descriptors a link, and hands each part over through another thread's mailbox, while here it
-is one append. What ZeroMQ sees to is kept: who listens is told by events in its own words, a queue that nobody reads
-has an end, a listener that comes back is told of again, and who is gone hears nothing. The sender of a part is known by
-construction.
+A part goes from who publishes it into the queues of who listens, as the bytes that it is; it is checked by each
+listener as if it had come through a socket, and decoded once for all (`wire.reading`). There is no socket in between,
+not even ZeroMQ's inproc://: a pair of those takes 50 kB and five descriptors a link, and hands each part over through
+another thread's mailbox, while here it is one append. What ZeroMQ sees to is kept: who listens is told by events in its
+own words, a queue that nobody reads has an end, a listener that comes back is told of again, and who is gone hears
+nothing. The sender of a part is known by construction.
 
 For agents elsewhere there is a trunk to their host (`shell.host.trunk`), which is told once for all of them.
 """
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 from agentd.shell.host.waits import Waits, wake
 from agentd.shell.sockets import QUEUE_FRAMES, SLICE_MS
 from agentd.shell.transport import FEW, LOOK_DISTURBED_S, TOGETHER_S, Line
+from agentd.wire.reading import KnownFrames
 from agentd.wire.topics import FRAME_TOPIC, sync_topic
 
 if TYPE_CHECKING:  # only a testbed with injected faults loads it
@@ -124,6 +125,7 @@ class HostedTransport:
         """Whose parts lie ready, so that a whole round is looked for at once; not those that were put back."""
         self.now_s = exchange.waits.now_s
         self.slice_s = exchange.slice_s
+        self.known_frames: KnownFrames | None = exchange.known_frames
         self._events: deque[bytes] = deque()
         self._missing: set[int] = set()
         self._any = False
@@ -236,6 +238,8 @@ class Exchange:
         self.trunk = trunk
         self.slice_s = min(max(SLICE_MS / 1000, SLICE_PER_AGENT_S * agents), LONGEST_SLICE_S)
         self.host_of = host_of
+        self.known_frames = KnownFrames()
+        """What was heard here, read once for all."""
         self._ends: dict[int, HostedTransport] = {}
         self._ears: dict[int, dict[int, HostedLine]] = {}
         """By speaker: the lines of those here that listen to it."""
