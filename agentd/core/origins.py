@@ -93,3 +93,8 @@ def grown(array: NDArray[Number], size: int, fill: int = 0) -> NDArray[Number]:
     longer = np.full((size, *array.shape[1:]), fill, dtype=array.dtype)
     longer[: len(array)] = array
     return longer
+
+
+def all_differ(rows: Columns) -> bool:
+    """Whether none of some rows, at least one, is there twice."""
+    return len(rows) == 1 or int(np.bincount(rows).max()) == 1

@@ -15,7 +15,7 @@ from agentd.wire.frame import Frame
 from agentd.wire.layout import HeadReader
 from agentd.wire.topics import FRAME_TOPIC, payload, sync_topic
 
-KNOWN_BYTES = 32 << 20
+KNOWN_BYTES = 16 << 20
 """So much is kept of what was heard last, and once more of what was heard before that."""
 KNOWN_OVERHEAD_BYTES = 1024
 """What the smallest frame takes, about."""

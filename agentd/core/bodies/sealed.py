@@ -16,7 +16,7 @@ from agentd.core.bodies.kind import Continued, Extent, Field, Kind, Lie, Mask, M
 from agentd.core.bodies.sealed_limits import limits_of
 from agentd.core.grid import UNIT
 from agentd.core.message import Batch, Columns, News
-from agentd.core.origins import grown
+from agentd.core.origins import all_differ, grown
 from agentd.core.terms import Terms
 
 _TRIAL, _PULLS = 0, 1  # in the remembered cells; batches, samples and sum follow
@@ -59,11 +59,14 @@ class _Records(Memory):
         self._limits = ByPolicy(kind, terms, lambda epsilon, _v: limits_of(epsilon))
         self._incarnation = np.full(0, -1, dtype=np.int64)
         self._cells = np.zeros((0, terms.arms, 5), dtype=np.int64)
+        self._pulled = np.zeros(0, dtype=np.int64)
+        self._newest = np.zeros(0, dtype=np.int64)
+        """Of each origin the pulls of all arms, and its newest trial of any."""
 
     def plausible(self, batch: Batch) -> Mask:
         """Which records can be honest, each taken by itself; all zeros is a hello."""
         arm, amounts = batch.body[:, 0], batch.body[:, 1:]
-        hello = _zeros(batch.body)
+        hello = _zeros(batch.body, 1)
         honest: Mask = (
             (arm >= 0) & (arm < self._terms.arms) & (amounts[:, 0] <= batch.trial) & self._add_up(batch, amounts)
         )
@@ -72,7 +75,7 @@ class _Records(Memory):
     def continued_by(self, batch: Batch, rows: Columns) -> Continued:
         """Which records continue what their origins (at `rows`) released before; what is newest is noted."""
         self._make_room(int(rows.max()) + 1)
-        if _all_differ(rows):
+        if all_differ(rows):
             honest = self._continued_by_one_each(batch, rows)
         else:
             honest = np.zeros(len(batch), dtype=np.bool_)
@@ -94,26 +97,34 @@ class _Records(Memory):
         """The same for at most one record per origin."""
         self._begin_new_lives(batch, rows)
         honest, noted = self._held_against(batch, rows)
-        arm = batch.body[noted, 0]
-        self._cells[rows[noted], arm, _TRIAL] = batch.trial[noted]
-        self._cells[rows[noted], arm, _PULLS:] = batch.body[noted, 1:]
+        if len(noted) < len(rows):
+            batch, rows = batch.rows(noted), rows[noted]
+        arm, pulls = batch.body[:, 0], batch.body[:, 1]
+        self._pulled[rows] += pulls - self._cells[rows, arm, _PULLS]
+        self._newest[rows] = np.maximum(self._newest[rows], batch.trial)
+        self._cells[rows, arm, _TRIAL] = batch.trial
+        self._cells[rows, arm, _PULLS:] = batch.body[:, 1:]
         return honest
 
     def _begin_new_lives(self, batch: Batch, rows: Columns) -> None:
-        renewed = rows[batch.incarnation != self._incarnation[rows]]
-        self._cells[renewed] = 0
-        self._incarnation[rows] = batch.incarnation
+        others = batch.incarnation != self._incarnation[rows]
+        if others.any():
+            renewed = rows[others]
+            self._cells[renewed] = 0
+            self._pulled[renewed] = self._newest[renewed] = 0
+            self._incarnation[rows] = batch.incarnation
 
     def _held_against(self, batch: Batch, rows: Columns) -> tuple[Mask, NDArray[np.intp]]:
         """Which records continue, or lead to, those held; and which of these are newer."""
-        arm = batch.body[:, 0]
+        arm, told = batch.body[:, 0], batch.body[:, 1:]
         before = self._cells[rows, arm]
         newer = batch.trial > before[:, _TRIAL]
-        change = np.where(newer, 1, -1)[:, np.newaxis] * (batch.body[:, 1:] - before[:, _PULLS:])
-        same = _zeros(change)
-        hello = _zeros(batch.body)
-        everything = self._cells[rows, :, _PULLS].sum(axis=1) - before[:, _PULLS] + batch.body[:, 1]
-        newest = np.maximum(self._cells[rows, :, _TRIAL].max(axis=1), batch.trial)
+        change = told - before[:, _PULLS:]
+        if not all_of(newer):
+            change *= np.where(newer, 1, -1)[:, np.newaxis]
+        same, hello = _zeros(change, 0), _zeros(batch.body, 1)
+        everything = self._pulled[rows] - before[:, _PULLS] + told[:, 0]
+        newest = np.maximum(self._newest[rows], batch.trial)
         honest: Mask = hello | ((same | self._add_up(batch, change)) & (everything <= newest))
         return honest, (honest & newer & ~hello).nonzero()[0]
 
@@ -127,19 +138,16 @@ class _Records(Memory):
         if size > len(self._incarnation):
             self._incarnation = grown(self._incarnation, 2 * size, -1)
             self._cells = grown(self._cells, 2 * size)
+            self._pulled, self._newest = grown(self._pulled, 2 * size), grown(self._newest, 2 * size)
 
 
 SEALED = _Sealed()
 
 
-def _zeros(table: Columns) -> Mask:
-    """Which rows hold nothing but zeros."""
-    return np.asarray(~table.any(axis=1))
-
-
-def _all_differ(rows: Columns) -> bool:
-    """Whether no row occurs twice, as is usual."""
-    return len(rows) == 1 or int(np.bincount(rows).max()) == 1
+def _zeros(table: Columns, telling: int) -> Mask:
+    """Which rows hold nothing but zeros; mostly one column tells of all that they do not."""
+    zeros: Mask = table[:, telling] == 0
+    return zeros & ~table.any(axis=1) if zeros.any() else zeros
 
 
 def _waves(rows: Columns, trial: Columns) -> list[NDArray[np.intp]]:

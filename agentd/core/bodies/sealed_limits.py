@@ -84,7 +84,8 @@ class SealedLimits:
     def allow(self, amounts: Columns) -> Mask:
         """Whether pulls, batches, samples and sum can be those of closed batches, at least one."""
         counted: Mask = (amounts[:, 1] >= 1) & (amounts[:, 1] <= amounts[:, 0]) & (amounts[:, 0] <= MAX_TRIAL)
-        pulls, batches, samples, total = np.where(counted[:, np.newaxis], amounts, 1).astype(np.float64).T
+        columns = amounts.T.astype(np.float64, order="C")
+        pulls, batches, samples, total = columns if all_of(counted) else np.where(counted, columns, 1.0)
         samples /= UNIT
         total /= UNIT
         handicap = self._handicap or 0.0

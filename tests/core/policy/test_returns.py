@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 from small_runs import news, observe
 
 from agentd.core.bodies import SEALED
@@ -22,6 +24,32 @@ def noticed(some: Returns, *said: tuple[int, int], now: int = 0, row: int = 3) -
         some.noticed(batch_of(SEALED, [Message(row, trial, 1, (0, pulls, 1, 1, 1))]), np.array([row]), now)
         for trial, pulls in said
     ]
+
+
+SAID = st.tuples(st.integers(1, 30), st.integers(0, 3))
+"""How much later than before, and how many pulls."""
+
+
+@given(st.lists(st.tuples(st.lists(SAID, min_size=60, max_size=60), st.integers(0, 30)), min_size=1, max_size=6))
+def test_many_origins_are_seen_to_be_back_as_each_of_them_is(rounds: list[tuple[list[tuple[int, int]], int]]) -> None:
+    together, singly = Returns(10), Returns(10)
+    rows = np.arange(60)[::-1]
+    trial, now = np.zeros(60, dtype=np.int64), 0
+    for said, passed in rounds:
+        now += passed
+        trial += np.array([later - 10 for later, _ in said])
+        np.maximum(trial, 1, out=trial)
+        batch = batch_of(
+            SEALED,
+            [
+                Message(row, at, 1, (0, pulls, 1, 1, 1))
+                for row, at, (_, pulls) in zip(rows, trial.tolist(), said, strict=True)
+            ],
+        )
+        seen = [singly.noticed(batch.rows(np.array([n])), rows[[n]], now) for n in range(60)]
+        assert together.noticed(batch, rows, now) == any(seen)
+        for one, other in zip(vars(together).values(), vars(singly).values(), strict=True):
+            assert np.array_equal(np.atleast_1d(one)[:60], np.atleast_1d(other)[:60])
 
 
 def test_who_goes_on_as_usual_was_not_away() -> None:
