@@ -62,6 +62,8 @@ class _Records(Memory):
         self._pulled = np.zeros(0, dtype=np.int64)
         self._newest = np.zeros(0, dtype=np.int64)
         """Of each origin the pulls of all arms, and its newest trial of any."""
+        self._examined: Batch | None = None
+        """Records that were found to be honest and to continue what is held, before they are to be noted."""
 
     def plausible(self, batch: Batch) -> Mask:
         """Which records can be honest, each taken by itself; all zeros is a hello."""
@@ -72,8 +74,41 @@ class _Records(Memory):
         )
         return hello | honest
 
+    def accepts_all(self, batch: Batch, rows: Columns) -> bool:
+        """Whether each record is honest by itself; mostly all continue what is held, too, which is found out with it.
+
+        What was worked out is kept for `continued_by`, which comes next.
+        """
+        self._examined = batch if len(rows) and self._all_go_on(batch, rows) else None
+        return self._examined is not None or all_of(self.plausible(batch))
+
+    def _all_go_on(self, batch: Batch, rows: Columns) -> bool:
+        """Whether all records are newer ones of different origins, and honest: one question for both tests of each."""
+        limits, trial = self._limits.only, batch.trial
+        arm, told = batch.body[:, 0], batch.body[:, 1:]
+        if limits is None or arm.min() < 0 or arm.max() >= self._terms.arms or not all_differ(rows):
+            return False
+        self._make_room(int(rows.max()) + 1)
+        if (batch.incarnation != self._incarnation[rows]).any():
+            return False
+        before = self._cells[rows, arm]
+        change = told - before[:, _PULLS:]
+        everything = self._pulled[rows] + change[:, 0]
+        if not (
+            all_of(trial > before[:, _TRIAL])
+            and all_of(told[:, 0] <= trial)
+            and all_of(everything <= np.maximum(self._newest[rows], trial))
+        ):
+            return False
+        by_itself, after_those = limits.allow(np.concatenate([told, change])).reshape(2, -1)
+        return all_of(by_itself) and all_of(after_those | _zeros(change, 0))
+
     def continued_by(self, batch: Batch, rows: Columns) -> Continued:
         """Which records continue what their origins (at `rows`) released before; what is newest is noted."""
+        examined, self._examined = self._examined, None
+        if examined is batch:
+            self._note(batch, rows)
+            return Continued(News(batch, rows), None)
         self._make_room(int(rows.max()) + 1)
         if all_differ(rows):
             honest = self._continued_by_one_each(batch, rows)
@@ -99,12 +134,15 @@ class _Records(Memory):
         honest, noted = self._held_against(batch, rows)
         if len(noted) < len(rows):
             batch, rows = batch.rows(noted), rows[noted]
+        self._note(batch, rows)
+        return honest
+
+    def _note(self, batch: Batch, rows: Columns) -> None:
         arm, pulls = batch.body[:, 0], batch.body[:, 1]
         self._pulled[rows] += pulls - self._cells[rows, arm, _PULLS]
         self._newest[rows] = np.maximum(self._newest[rows], batch.trial)
         self._cells[rows, arm, _TRIAL] = batch.trial
         self._cells[rows, arm, _PULLS:] = batch.body[:, 1:]
-        return honest
 
     def _begin_new_lives(self, batch: Batch, rows: Columns) -> None:
         others = batch.incarnation != self._incarnation[rows]
@@ -136,9 +174,10 @@ class _Records(Memory):
 
     def _make_room(self, size: int) -> None:
         if size > len(self._incarnation):
-            self._incarnation = grown(self._incarnation, 2 * size, -1)
-            self._cells = grown(self._cells, 2 * size)
-            self._pulled, self._newest = grown(self._pulled, 2 * size), grown(self._newest, 2 * size)
+            room = size + size // 4 + 8  # thousands of agents may share a machine: rather grow again than hold too much
+            self._incarnation = grown(self._incarnation, room, -1)
+            self._cells = grown(self._cells, room)
+            self._pulled, self._newest = grown(self._pulled, room), grown(self._newest, room)
 
 
 SEALED = _Sealed()
