@@ -32,7 +32,7 @@ from agentd.shell.json_log import Log
 from agentd.shell.sockets import QUEUE_FRAMES
 from agentd.shell.transport import SEVERAL_PARTS, Line, Transport
 from agentd.wire.codec import encode_frame
-from agentd.wire.expectation import Expectation, Said, read_expected, senders_of
+from agentd.wire.expectation import Expectations, Said, read_expected, senders_of
 from agentd.wire.frame import GOODBYE, GREETING, Frame, together
 from agentd.wire.reading import PartReader
 from agentd.wire.size import fitting
@@ -78,10 +78,7 @@ class Link:
         self._gather = transport.gather
         self.slice_s = transport.slice_s
         self._lines: dict[int, Line] = dict(transport.lines)
-        self._expected: dict[int, Expectation | None] = dict.fromkeys(self._lines)
-        """The next frame of each neighbour, if it goes on as it did in the last round."""
-        self._said: dict[int, Said] = {}
-        """What neighbours said since that was worked out."""
+        self._expected: Expectations = Expectations(self._lines)
         self._said_by_all = 0
         """The number of the last round that was as expected, if everybody could say what it said; else 0."""
         self._fast_path = fast_path
@@ -405,9 +402,7 @@ class Link:
 
     def _read_expected(self, parts: Parts) -> Batch | None:
         """All that was said in this round, if every neighbour just goes on as before; nothing is noted otherwise."""
-        if (self._said and not self._may_go_on(parts)) or None in self._expected.values():
-            return None
-        expected = [(self._expected[neighbour.id], neighbour.sequence + 1, part) for neighbour, part in parts]
+        expected = self._expected.of(parts)
         batch = read_expected(expected, self.rounds.round, self._reader.heads)
         if batch is None:
             return None
@@ -420,15 +415,6 @@ class Link:
             batch = said
         self._said_by_all = batch.sequel.number if batch.sequel is not None else 0
         return batch
-
-    def _may_go_on(self, parts: Parts) -> bool:
-        """Work out what is to be expected, if what came is about as long as that; mostly it is expected already."""
-        for neighbour, part in parts:
-            if (last := self._said.get(neighbour.id)) is not None and not last.may_go_on_with(part):
-                return False
-        self._expected |= {number: Expectation.after(*last) for number, last in self._said.items()}
-        self._said = {}
-        return True
 
     def _read(self, parts: Parts, *, hold: bool = True, newest: bool = False) -> None:
         """Decode parts and hand them to the rounds; `hold` keeps early frames for theirs, `newest` the last of them."""
@@ -449,7 +435,4 @@ class Link:
                 self.rounds.wrong(neighbour, "sender", size)
             else:
                 goes_on = self.rounds.hear(neighbour, frame, size, hold=hold, newest=newest)
-                self._said.pop(neighbour.id, None)
-                self._expected[neighbour.id] = None
-                if goes_on and self._fast_path:
-                    self._said[neighbour.id] = Said(frame, part)
+                self._expected.heard(neighbour.id, Said(frame, part) if goes_on and self._fast_path else None)

@@ -11,7 +11,7 @@ and round each of them waits for is still its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from agentd.core.bodies import Kind
 from agentd.core.message import Batch, Columns
+from agentd.core.rounds import Neighbour
 from agentd.wire.codec import encode_plain
 from agentd.wire.frame import HEADER, MAX_FRAME_BYTES, MAX_SEQUENCE, VERSION, Frame
 from agentd.wire.layout import HEAD_BYTES, HeadReader, body_bytes, read_columns
@@ -112,6 +113,38 @@ _expected: WeakValueDictionary[object, Expectation] = WeakValueDictionary()
 
 Expected = tuple[Expectation | None, int, bytes]
 """What is expected of a sender, the sequence number of its next frame, and what came."""
+
+
+class Expectations:
+    """What each neighbour of one listener is expected to say next, if it goes on as it did in the last round."""
+
+    def __init__(self, neighbours: Iterable[int]) -> None:
+        self._next: dict[int, Expectation | None] = dict.fromkeys(neighbours)
+        self._said: dict[int, Said] = {}
+        """What was said since that was worked out."""
+
+    def heard(self, neighbour: int, said: Said | None) -> None:
+        """A neighbour said that and just goes on; None: it does not."""
+        self._next[neighbour] = None
+        if said is not None:
+            self._said[neighbour] = said
+        else:
+            self._said.pop(neighbour, None)
+
+    def of(self, parts: Sequence[tuple[Neighbour[Frame], bytes]]) -> list[Expected]:
+        """What is expected of all neighbours, of each of whom something came; nothing where something else came."""
+        if (self._said and not self._are_worked_out(parts)) or None in self._next.values():
+            return []
+        return [(self._next[neighbour.id], neighbour.sequence + 1, part) for neighbour, part in parts]
+
+    def _are_worked_out(self, parts: Sequence[tuple[Neighbour[Frame], bytes]]) -> bool:
+        """Work out what to expect, if what came is about as long as that; mostly it is worked out already."""
+        for neighbour, part in parts:
+            if (last := self._said.get(neighbour.id)) is not None and not last.may_go_on_with(part):
+                return False
+        self._next |= {neighbour: Expectation.after(*last) for neighbour, last in self._said.items()}
+        self._said = {}
+        return True
 
 
 def read_expected(parts: Sequence[Expected], round_: int, heads: HeadReader) -> Batch | None:
