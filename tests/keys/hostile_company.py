@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from random import Random
 
 import numpy as np
@@ -22,7 +22,20 @@ from structlog.typing import FilteringBoundLogger
 from agentd.core.agent import Agent
 from agentd.core.bodies import SAMPLE, SEALED, TOTALS, Kind
 from agentd.core.grid import UNIT
-from agentd.core.message import Batch, Message, News, batch_of, by_kind, join
+from agentd.core.message import (
+    INCARNATION,
+    LIFE,
+    LIFETIME,
+    TRIAL,
+    Batch,
+    Columns,
+    Message,
+    News,
+    batch_of,
+    by_kind,
+    join,
+    unsigned,
+)
 from agentd.core.policy import PolicySettings, make_policy
 from agentd.core.policy.byzantine_ucb import ByzantineUcb
 from agentd.core.policy.coins import KeyedCoins
@@ -180,23 +193,23 @@ class Hostile(Member):
         self.heard = (self.heard + [batch for batch in frames if batch.signature.shape[1]])[-40:]
 
     def under(self, batch: Batch, secret: bytes, run: bytes | None = None) -> Batch:
-        width = batch.kind.signature_bytes
-        batch = batch.signed(np.frombuffer(self.random.randbytes(width * len(batch)), np.uint8).reshape(-1, width))
+        return self.linked_under(self.with_random(batch), secret, run)
+
+    def linked_under(self, batch: Batch, secret: bytes, run: bytes | None = None) -> Batch:
+        """Under a signature that covers the links there are."""
         made = b"".join(signing.sign(secret, statement) for statement in statements(batch, run or self.run))
         signed = np.frombuffer(made, np.uint8).reshape(-1, 64)
         return batch.signed(np.hstack([signed, batch.signature[:, 64:]]))
 
     def invented(self, number: int, round_: int) -> Batch:
         """Plausible messages in the names of others."""
-        kind, others = self.company.kind, [own for own in self.company.ids if own != self.own]
-        made = []
-        for _ in range(number):
-            trial = max(1, round_ - self.random.randrange(4))
-            pulls = self.random.randrange(1, trial + 1)
-            body = _lie(kind, pulls)
-            life = self.random.randrange(1, GAMMA)
-            made.append(Message(self.random.choice(others), trial, life, body, GAMMA))
-        return batch_of(kind, made)
+        draw = np.random.default_rng(self.random.randrange(1 << 32))
+        origins = draw.choice([own for own in self.company.ids if own != self.own], number)
+        trials = np.maximum(1, round_ - draw.integers(0, 4, number))
+        lives = draw.integers(1, GAMMA, number)
+        head = np.stack([origins, np.zeros_like(origins), trials, np.full(number, GAMMA), lives], axis=1)
+        bodies = _lies(self.company.kind, draw.integers(1, trials + 1))
+        return Batch(self.company.kind, head.astype(np.int64), bodies, unsigned(number))
 
     def replayed(self) -> Batch:
         """What it has heard of others, as it may be passed on."""
@@ -225,25 +238,34 @@ class Hostile(Member):
         real = self.replayed()
         return batch_of(real.kind, real.messages())
 
-    def attacks(self, number: int, round_: int) -> Sequence[Callable[[], Batch]]:
-        return (
-            lambda: self.with_random(self.invented(number, round_)),
-            lambda: self.under(self.invented(min(number, 40), round_), self.secret),
-            lambda: self.under(self.invented(min(number, 40), round_), self.stranger),
-            lambda: self.of_another_run(round_),
-            self.replayed,
-            self.tampered,
-            self.stripped,
-            lambda: self.changed(1, 1),  # another incarnation
-            lambda: self.changed(2, 1),  # another trial
-            lambda: self.changed(3, 2),  # another lifetime
-            lambda: self.changed(4, -1) if GAMMA > 2 else self.replayed(),
-        )
+    def told_to_travel(self, life: int) -> Batch:
+        """Real messages with another number of hops to go: nobody signs that."""
+        real = self.replayed()
+        head = real.head.copy()
+        head[:, LIFE] = life
+        return Batch(real.kind, head, real.body, real.signature)
+
+    def attacks(self, number: int, round_: int) -> dict[str, Callable[[], Batch]]:
+        few = min(number, 40)
+        return {
+            "no signature of anybody": lambda: self.with_random(self.invented(number, round_)),
+            "its own signature": lambda: self.under(self.invented(few, round_), self.secret),
+            "the signature of an unknown key": lambda: self.under(self.invented(few, round_), self.stranger),
+            "said in another run": lambda: self.of_another_run(round_),
+            "said before": self.replayed,
+            "another body": self.tampered,
+            "stripped of its signature": self.stripped,
+            "another life": lambda: self.changed(INCARNATION, 1),
+            "another trial": lambda: self.changed(TRIAL, 1),
+            "another lifetime": lambda: self.changed(LIFETIME, 2),
+            "as many hops to go as it can have": lambda: self.told_to_travel(GAMMA - 1),
+            "one hop to go": lambda: self.told_to_travel(1),
+        }
 
     def publish(self, round_: int, number: int) -> None:
         batches: list[Batch] = []
         if any(batch.kind is self.company.kind and (batch.life > 1).any() for batch in self.heard):
-            attack = self.random.choice(self.attacks(number, round_))
+            attack = self.random.choice([*self.attacks(number, round_).values()])
             bulk = self.with_random(self.invented(number, round_))
             batches = [batch for batch in (attack(), bulk) if len(batch) and (batch.life >= 1).all()]
         if round_ == self.company.equivocates_in:
@@ -253,23 +275,35 @@ class Hostile(Member):
         self.link.publish(round_, by_kind(batches))
 
     def own_word(self, trial: int, pulls: int) -> Batch:
-        body = (1, pulls, 1, UNIT, UNIT) if self.company.kind is SEALED else _lie(self.company.kind, pulls)
-        said = self.under(batch_of(self.company.kind, [Message(self.own, trial, GAMMA, body, GAMMA)]), self.secret)
+        body = _lie(self.company.kind, pulls)
+        bare = batch_of(self.company.kind, [Message(self.own, trial, GAMMA, body, GAMMA)])
+        linked = bare.signed(np.zeros((1, bare.kind.signature_bytes), np.uint8))  # to nothing, whomever it tells
+        said = self.linked_under(linked, self.secret)
         self.company.truth.update(statements(said, self.run))
         return said
 
     def of_another_run(self, round_: int) -> Batch:
         """What somebody (itself, where it knows nobody else's secret) has really signed, but in another run."""
+        if self.company.recorded is not None:
+            return self.company.recorded
         origin = min(self.company.world.agents)
         head = self.invented(1, round_).messages()[0]._replace(origin=origin, life=GAMMA if origin == self.own else 1)
         return self.under(batch_of(self.company.kind, [head]), self.company.world.agents[origin].sign_secret, OTHER_RUN)
 
 
-def _lie(kind: Kind, pulls: int) -> tuple[int, ...]:
+def _lies(kind: Kind, pulls: Columns) -> Columns:
     """What is plausible, and different for each number of pulls."""
+    one, all_pay = np.ones_like(pulls), pulls * UNIT
     if kind is SAMPLE:
-        return 1, UNIT - pulls
-    return (1, pulls, 1, pulls * UNIT, pulls * UNIT) if kind is SEALED else (0, 0, pulls, pulls * UNIT)
+        return np.stack([one, UNIT - pulls], axis=1)
+    if kind is SEALED:
+        samples = pulls * pulls * UNIT // (pulls + 8)  # what a batch is worth at ε = 1
+        return np.stack([one, pulls, one, samples, samples], axis=1)
+    return np.stack([0 * one, 0 * one, pulls, all_pay], axis=1)
+
+
+def _lie(kind: Kind, pulls: int) -> tuple[int, ...]:
+    return tuple(_lies(kind, np.array([pulls]))[0].tolist())
 
 
 class Company:
@@ -283,6 +317,8 @@ class Company:
         self.ids = sorted(places)
         self.truth: set[bytes] = set()
         self.said: set[tuple[int, tuple[int, ...]]] = set()
+        self.recorded: Batch | None = None
+        """What was signed in a run before; None: nothing was kept of one."""
         self.believed: Counter[bool] = Counter()
         policy = PolicyTerms(algorithm, self.kind.tag, 1.0 if self.kind is SEALED else None, None, ((0, self.ids[-1]),))
         self.terms = Terms(ARMS, GAMMA, run=RUN, clock=Clock.LOCKSTEP, policies=(policy,))
