@@ -13,7 +13,6 @@ import asyncio
 import json
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -55,13 +54,13 @@ SURE = (
 )
 """For which one is cut off, where they are verified before they count."""
 HARMLESS = ("said before", "as many hops to go as it can have", "one hop to go", "another lifetime")
-FORGES_FOR_ROUNDS = 100
-"""One in each: who goes on for longer than an honest one can is cut off."""
 SILENT_FOR_ROUNDS, MOST_OF_ONE = 8, 8
 """How long nothing has come of an origin in whose name it goes on, and how often it does."""
 AFTERWARDS = 60
 """Rounds in which it goes on after somebody was heard in another life."""
 KNOCK_EVERY_S = 2.0
+GLANCE_MS = 1000
+"""Longer than a handshake on one machine takes by far."""
 PACE_S = 0.05
 LISTENED_TO_S = 90.0
 """How long a face waits to be listened to again."""
@@ -91,8 +90,7 @@ class FalseEnvironment:
             while router.poll(0):
                 router.recv_multipart()
                 self.requests += 1
-        time.sleep(1.0)  # longer than a handshake takes by far
-        self.requests += bool(router.poll(0))
+        self.requests += bool(router.poll(GLANCE_MS))
         self.connections += came
         router.disable_monitor()
         monitor.close()
@@ -285,10 +283,9 @@ class Script:
             told["said in a life before"] = face.of_a_life_before()
             if len(told["said in a life before"]):
                 face.another_life.set()
-            if waits and rounds <= FORGES_FOR_ROUNDS:
-                name = face.random.choice([name for name in SURE if name != "stripped of its signature"])
-                told[name] = face.some(name, 1, face.may_wait)
             if waits:
+                name = face.random.choice([name for name in SURE if name != "stripped of its signature"])
+                told[name] = face.some(name, 3, face.may_wait)
                 told["ahead of the silent"] = face.ahead_of_the_silent()
             await self._round(told)
 
@@ -302,11 +299,12 @@ class Script:
 
     async def _forge(self, name: str) -> None:
         """Wait until somebody listens, and say what no honest one does."""
-        face, end_s = self._face, time.monotonic() + LISTENED_TO_S
-        while not face.listens and time.monotonic() < end_s:
+        face = self._face
+        end_s = face.link.now_s() + LISTENED_TO_S
+        while not face.listens and face.link.now_s() < end_s:
             await self._look_around()
-        cut_s = time.monotonic() + 5.0
-        while face.listens and time.monotonic() < cut_s:
+        cut_s = face.link.now_s() + 5.0
+        while face.listens and face.link.now_s() < cut_s:
             face.say({name: face.some(name, WITHIN_QUOTA, self._due)})
             await self._look_around()
 
@@ -407,9 +405,10 @@ def main() -> None:
         {int(peer): place for peer, place in told["peers"].items()}, told, faces[0].keyring, stolen_keys(told, own)
     )
     threading.Thread(target=lambda: (sys.stdin.readline(), goes_on.set()), daemon=True).start()
-    while any(thread.is_alive() for thread in threads):
-        knocking.knock()
-        time.sleep(KNOCK_EVERY_S)
+    for thread in threads:
+        while thread.is_alive():
+            knocking.knock()
+            thread.join(KNOCK_EVERY_S)
     knocking.knock()
     said = sum((face.said for face in (*faces, misled)), Counter[str]())
     print(json.dumps({"said": said, "knocks": knocking.times, "let in": knocking.let_in}), flush=True)

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -18,7 +17,7 @@ import numpy as np
 import pytest
 from agentd_processes import EnvironmentProcess, Process, agent_arguments
 from attentive_agent import BELIEVED, CAME, COUNTS, COUNTS_NO_MORE, LOOKED_AT, OUT, PROVED, SIGNED, Note
-from evidence import until
+from evidence import until, wall_ms
 from hostile_company import EVERY, GAMMA, KINDS_TOLD, OTHER_RUN, _lie
 from hostile_process import EQUIVOCATES_IN, HARMLESS, SURE
 from keyed_world import World
@@ -110,7 +109,7 @@ class Attack:
 
     def made(self) -> Figures:
         """Let it happen; what must hold does."""
-        begun_s = time.monotonic()
+        begun_ms = wall_ms()
         with ExitStack() as stack:
             attacker = self._begin(stack)
             honest = {own: stack.enter_context(self._agent(own)) for own in range(self.agents)}
@@ -127,7 +126,7 @@ class Attack:
                 agent.terminate()
             assert [agent.wait(60.0) for agent in honest.values()] == [0] * self.agents
             told = json.loads(attacker.stdout.readlines()[-1])
-        return self._figures(told, time.monotonic() - begun_s)
+        return self._figures(told, (wall_ms() - begun_ms) / 1000)
 
     def _begin(self, stack: ExitStack) -> Any:
         (self.place / "hostile.json").write_text(json.dumps(self._all_it_is_told()))

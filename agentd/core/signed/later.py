@@ -7,8 +7,8 @@ none comes, the newest that counts is verified after k trials. A forgery that is
 and what was verified last takes its place (`agent.Agent` does that).
 
 Everybody's due ones are the same, and an honest agent passes them on only if they are genuine: so who hands over a
-forged one is not honest. Of others that cannot be said. They are told by origin + trial, so that in a round a k-th of
-the origins is due.
+forged one is not honest. Of others that can never be said. They are told by origin + trial, so that in a round a k-th
+of the origins is due.
 
 Per origin there is a column; the last one is for all origins of whom nothing was ever found genuine.
 """
@@ -47,11 +47,6 @@ class Later:
         self._recent: deque[tuple[int, Batch]] = deque()
         self._hurried: set[int] = set()
         self._differing: set[Key] = set()
-
-    @property
-    def origins(self) -> int:
-        """Of how many at most something was found genuine."""
-        return len(self._life)
 
     def is_due(self, batch: Batch) -> Mask:
         """Which messages everybody verifies before they count."""

@@ -8,8 +8,11 @@ messages are verified when; `core.signed.later` knows about those that count bef
 genuine under its key is genuine; any other is verified, so that a forgery cannot stand before the real message, and a
 second genuine statement under one key is noticed: that is equivocation.
 
-**A forgery costs its sender more than us.** Who has handed over one is not listened to for the rest of the call, and
-cut off where no honest neighbour can have done so: one verification, or as many as an honest one may cost.
+**A forgery costs its sender more than us.** Who has handed over one that no honest neighbour can have passed on is cut
+off, and not listened to for the rest of the call. Of others two are looked at in a call, and nobody is cut off for
+them, however many they are: an honest neighbour that passes them on never finds out, if whoever spoils what few verify
+hands over unspoiled, with no hop left to travel, what all verify. What it says of other origins is looked at first, so
+that nobody silences it in this way.
 
 Pure: the `Notary` that is handed in makes and tests signatures, and nothing here knows how.
 """
@@ -52,7 +55,8 @@ class Signatures:
         self._later = Later(every)
         self._chain = Chain(every)
         self._corrections: list[Correction] = []
-        self._forgeries: Counter[int] = Counter()
+        self._handed: Counter[tuple[int, int]] = Counter()
+        """Forgeries by who has handed them over and in whose name."""
         self._forgers: set[int] = set()
         self._expelled: list[Refuted] = []
         self._proofs: list[Equivocation] = []
@@ -236,16 +240,26 @@ class Signatures:
         refused: list[int] = []
         forgers: set[int] = set()
         seen: Counter[int] = Counter()
-        for number, said in enumerate(self._said(batch)):
+        said, origins = self._said(batch), batch.origin.tolist()
+        for number in self._least_suspect_first(list(zip(via, origins, strict=True))):
             sender = via[number]
             if sender in forgers or (sender != _NOBODY and seen[sender] >= _MOST_FORGED):
                 refused.append(number)
-            elif not self._is_genuine(batch, number, said):
+            elif not self._is_genuine(batch, number, said[number]):
                 refused.append(number)
                 seen[sender] += 1
-                if sender != _NOBODY and self._blame(sender, surely=due[number]):
-                    forgers.add(sender)
+                if sender != _NOBODY:
+                    self._handed[sender, origins[number]] += 1
+                    if due[number]:
+                        self._forgers.add(sender)
+                        forgers.add(sender)
         return refused, forgers
+
+    def _least_suspect_first(self, said: list[tuple[int, int]]) -> Iterable[int]:
+        """In which order to look at messages of these senders and origins."""
+        if not self._handed:
+            return range(len(said))
+        return sorted(range(len(said)), key=lambda number: self._handed[said[number]])
 
     def _is_genuine(self, batch: Batch, number: int, said: Said) -> bool:
         origin, incarnation, trial = batch.head[number, :3].tolist()
@@ -278,15 +292,6 @@ class Signatures:
                 self._later.hurry(origin)
                 self._chain.hurry(origin)
         return None
-
-    def _blame(self, sender: int, *, surely: bool) -> bool:
-        """Hold a forgery against who handed it over; whether it cannot be honest."""
-        self._forgeries[sender] += 1
-        most = _MOST_FORGED * self._later.every * self._later.origins  # until an honest one has found all of them out
-        surely = surely or self._forgeries[sender] > most
-        if surely:
-            self._forgers.add(sender)
-        return surely
 
     def _expel(self, proof: Equivocation) -> None:
         if proof.origin not in self._quarantined:
