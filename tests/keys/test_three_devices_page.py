@@ -25,7 +25,7 @@ def test_the_commands_of_the_page_make_a_bundle_for_each_device(
     (inventory,) = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
     Path("hosts.toml").write_text(inventory, encoding="utf-8")
     commands = re.findall(r"^\$ agentd (.*)$", PAGE, flags=re.MULTILINE)
-    assert len(commands) == 7
+    assert len(commands) == 8
     told = ""
     for command in commands:
         done = CliRunner().invoke(cli, shlex.split(command))
@@ -35,3 +35,6 @@ def test_the_commands_of_the_page_make_a_bundle_for_each_device(
     fingerprint = re.findall(r"fingerprint ([0-9a-f]{64})", told)[0]
     for name in ("gate-0", "gate-1", "gate-2", "hub"):
         assert "own.key" in verified(f"bundles/{name}.bundle", fingerprint)
+    assert not Path("bundles/gate-3.bundle").exists()
+    assert "own.key" in verified("bundles-2/gate-3.bundle", fingerprint)
+    assert not Path("bundles-2/gate-2.bundle").exists()
