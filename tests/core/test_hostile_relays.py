@@ -256,3 +256,11 @@ def test_an_origin_that_links_to_what_it_has_not_signed_leaves_no_proof_that_it_
     both.round(told[DOWN][0])
     both.round(of_all(told[DOWN][1], told[RELAY][1]))
     assert both.agent.heard == 1, "who hears both sides believes neither"
+
+
+def test_who_forges_in_ever_other_names_fills_no_memory() -> None:
+    room = Room(DOWN, TOTALS)
+    for origin in [origin for origin in range(50, 12_000) if (origin + 1) % EVERY]:
+        room.round(by(FORGER, signed(batch_of(TOTALS, [Message(origin, 1, 1, (0, 0, 1, 0), GAMMA)]), FORGER)))
+    assert room.agent.dropped["forged"] > 10_000
+    assert len(room.signatures._handed) <= 1 << 12

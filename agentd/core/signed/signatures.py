@@ -38,6 +38,8 @@ _MOST_SELVES = 4
 """Messages in our own name that are verified in one call."""
 _MOST_FORGED = 2
 """Forgeries of one neighbour that are looked at in one call, where it may be honest."""
+_MOST_HANDED = 1 << 12
+"""Of so many pairs of neighbour and origin it is remembered that forgeries came; then it begins anew."""
 Refuted = tuple[int, Batch | None]
 """An origin of which something counts that is forged, and what is to count instead."""
 Correction = tuple[Batch, Batch | None]
@@ -249,11 +251,16 @@ class Signatures:
                 refused.append(number)
                 seen[sender] += 1
                 if sender != _NOBODY:
-                    self._handed[sender, origins[number]] += 1
+                    self._note(sender, origins[number])
                     if due[number]:
                         self._forgers.add(sender)
                         forgers.add(sender)
         return refused, forgers
+
+    def _note(self, sender: int, origin: int) -> None:
+        if len(self._handed) >= _MOST_HANDED:
+            self._handed.clear()
+        self._handed[sender, origin] += 1
 
     def _least_suspect_first(self, said: list[tuple[int, int]]) -> Iterable[int]:
         """In which order to look at messages of these senders and origins."""
