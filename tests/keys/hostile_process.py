@@ -56,6 +56,8 @@ SURE = (
 HARMLESS = ("said before", "as many hops to go as it can have", "one hop to go", "another lifetime")
 SILENT_FOR_ROUNDS, MOST_OF_ONE = 8, 8
 """How long nothing has come of an origin in whose name it goes on, and how often it does."""
+ROUND_BRINGS = 70
+"""Messages that a round adds to the allowance of a neighbour, rounded up."""
 AFTERWARDS = 60
 """Rounds in which it goes on after somebody was heard in another life."""
 KNOCK_EVERY_S = 2.0
@@ -154,6 +156,8 @@ class Face(Hostile):
         self, company: SimpleNamespace, own: int, place: str, peer: tuple[int, str], log: FilteringBoundLogger
     ) -> None:
         self.another_life: threading.Event = company.another_life
+        self.spared: int = company.spared
+        """In whose name nothing is forged before it is silent: it is not suspected then."""
         super().__init__(cast(Company, company), own, {own: place, peer[0]: peer[1]}, log, company.run)
         self.peer = peer[0]
         self.random.seed(own * 1000 + self.peer)
@@ -214,7 +218,7 @@ class Face(Hostile):
     def may_wait(self, batch: Batch) -> Any:
         """Which of some messages an honest neighbour, too, may pass on unverified."""
         due = (batch.origin + batch.trial) % EVERY == 0
-        return ~due & (batch.origin != self.peer) & (batch.origin != self.own)
+        return ~due & (batch.origin != self.peer) & (batch.origin != self.own) & (batch.origin != self.spared)
 
     def ahead_of_the_silent(self) -> Batch:
         """In the names of those of whom nothing has come for a while, more of what they have said last."""
@@ -256,6 +260,8 @@ class Script:
         await self._say_too_much()
         for name in self._sure:
             await self._forge(name)
+        while self._has_more_to_say() and await self._is_listened_to():
+            await self._say_too_much()
 
     async def _round(self, told: dict[str, Batch]) -> None:
         self._face.say(told)
@@ -279,30 +285,44 @@ class Script:
         rounds = since = 0
         while rounds < self._told["within"] or since < AFTERWARDS:
             rounds, since = rounds + 1, since + (self._goes_on.is_set() and face.another_life.is_set())
-            told = {name: face.some(name, WITHIN_QUOTA // 5) for name in HARMLESS[:3]}
+            share = WITHIN_QUOTA // 4
+            told = {name: face.some(name, share) for name in HARMLESS[:3]}
             told["said in a life before"] = face.of_a_life_before()
             if len(told["said in a life before"]):
                 face.another_life.set()
             if waits:
                 name = face.random.choice([name for name in SURE if name != "stripped of its signature"])
-                told[name] = face.some(name, 3, face.may_wait)
+                told[name] = face.some(name, share, face.may_wait)
                 told["ahead of the silent"] = face.ahead_of_the_silent()
             await self._round(told)
+
+    def _has_more_to_say(self) -> bool:
+        return sum(self._face.said.values()) < self._told["share"]
 
     async def _say_too_much(self) -> None:
         """As much as a frame may hold, every other round; none of it is read while its allowance is used up."""
         face, number = self._face, self._told["number"]
-        await self._round({HARMLESS[0]: face.some(HARMLESS[0], number)})
-        while sum(face.said.values()) < self._told["share"] and face.listens:
+        before, harmless = self._rounds_so_far(), number
+        while self._has_more_to_say() and face.listens:
+            await self._round({HARMLESS[0]: face.some(HARMLESS[0], harmless)})
             await self._round({"no signature of anybody": face.some("no signature of anybody", number)})
-            await self._round({name: face.some(name, WITHIN_QUOTA) for name in HARMLESS[:3]})
+            passed, before = self._rounds_so_far() - before, self._rounds_so_far()
+            harmless = min(number, ROUND_BRINGS * (passed + 3))  # more than these rounds have added to the allowance
 
-    async def _forge(self, name: str) -> None:
-        """Wait until somebody listens, and say what no honest one does."""
+    def _rounds_so_far(self) -> int:
+        return max(self._face.round, self._face.link.latest_round)
+
+    async def _is_listened_to(self) -> bool:
         face = self._face
         end_s = face.link.now_s() + LISTENED_TO_S
         while not face.listens and face.link.now_s() < end_s:
             await self._look_around()
+        return face.listens
+
+    async def _forge(self, name: str) -> None:
+        """Wait until somebody listens, and say what no honest one does."""
+        face = self._face
+        await self._is_listened_to()
         cut_s = face.link.now_s() + 5.0
         while face.listens and face.link.now_s() < cut_s:
             face.say({name: face.some(name, WITHIN_QUOTA, self._due)})
@@ -385,6 +405,7 @@ def main() -> None:
         truth=set(),
         recorded=_recorded(told, kind),
         another_life=threading.Event(),
+        spared=told["spared"],
         run=bytes.fromhex(sys.stdin.readline()),
     )
     log, goes_on = open_log(told["log"], "info"), threading.Event()

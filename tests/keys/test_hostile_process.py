@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 HERE = Path(__file__).parent
 PATIENCE_S = 900.0
-ROUND_TIMEOUT_S = 3
+ROUND_TIMEOUT_S = 5
 SILENT_ROUNDS = 100
 """For so many rounds, at least, an agent is away before it comes back in another life."""
 
@@ -81,9 +81,9 @@ def test_no_agent_believes_a_hostile_process_and_its_lie_is_proved(tmp_path: Pat
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("algorithm", ["sealed", "coop-ucb", "byzantine-ucb"])
 def test_of_a_million_messages_of_a_hostile_process_twenty_agents_believe_none(tmp_path: Path, algorithm: str) -> None:
-    found = Attack(tmp_path, algorithm, agents=19, around=2, number=2500, share=260_000, within=300).made()
+    found = Attack(tmp_path, algorithm, agents=19, around=2, number=2500, share=260_000, within=2000).made()
     assert found.came >= 1_000_000
-    assert found.looked_at >= 100_000
+    assert found.looked_at >= 340_000
 
 
 class Attack:
@@ -159,6 +159,7 @@ class Attack:
             "stolen": self.stolen,
             "stolen_curve": world.agents[self.stolen].curve_secret.hex(),
             "misled": self.misled,
+            "spared": self.returns,
             "misled_place": self.places[self.misled],
             "false_place": self.false_place,
             "recorded": recorded(world, KINDS_TOLD[self.algorithm]),
