@@ -52,6 +52,7 @@ class VirtualTransport:
 
     gather = None
     known_frames = None
+    crowd_s = 0.0
     slice_s = SLICE_S
 
     def __init__(self, own: int, peers: Iterable[int]) -> None:

@@ -180,6 +180,8 @@ class Link:
             rounds.settle(self.now_s())
         if rounds.orders:
             self._carry_out()
+        if self._gather is not None:
+            rounds.allow_for(self._transport.crowd_s)
         if ordinary:
             parts = None if rounds.looks or self._gather is not None else self._next_parts(rounds.waiting)
             if parts is None or len(parts) < len(rounds.waiting):

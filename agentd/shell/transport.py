@@ -92,6 +92,11 @@ class Transport(Protocol):
         """What was read of the parts that come, where others of this process hear them too; None: nobody does."""
         ...
 
+    @property
+    def crowd_s(self) -> float:
+        """How far apart what comes in time may come, because others of this process take their turns; 0: nobody."""
+        ...
+
     def publish(self, part: bytes) -> None:
         """Send to whoever subscribed the topic that the part begins with."""
         ...
@@ -273,6 +278,7 @@ class ZmqTransport:
 
     gather = None
     known_frames = None
+    crowd_s = 0.0
     slice_s = SLICE_MS / 1000
 
     def __init__(

@@ -179,6 +179,14 @@ def test_time_in_which_we_did_not_run_is_nobodys_lateness() -> None:
     assert lateness.left_s(1) == 1.5 * TIMEOUT_S
 
 
+@pytest.mark.parametrize(("apart_s", "down"), [(0.0, True), (0.1, False)])
+def test_who_comes_as_late_as_others_of_a_process_keep_it_is_not_given_up(apart_s: float, down: bool) -> None:
+    waiting = Waiting()
+    waiting.rounds.allow_for(apart_s)
+    waiting.play([0.08] * 400)
+    assert bool(waiting.down) == down
+
+
 def test_a_budget_refills_with_timely_rounds() -> None:
     waiting = Waiting()
     waiting.play([0.0] * 50 + [1.0])

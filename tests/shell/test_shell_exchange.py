@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
+
 from agentd.shell.host.exchange import LONGEST_SLICE_S, QUEUE_PARTS, Exchange, HostedTransport
 from agentd.shell.host.waits import Waits
 from agentd.wire.topics import FRAME_TOPIC, sync_topic
@@ -186,5 +188,22 @@ def test_the_more_agents_share_a_process_the_longer_one_waits_before_it_looks_ar
         crowds = {n: Exchange(Waits(asyncio.get_running_loop()), n, host_of, trunk) for n in (1, 100, 1000, 5000)}
         waits = {agents: HostedTransport(exchange, 1).slice_s for agents, exchange in crowds.items()}
         assert waits == {1: 0.2, 100: 0.2, 1000: 2.0, 5000: LONGEST_SLICE_S}
+
+    on(act)
+
+
+def test_agents_of_a_process_make_allowance_for_the_time_that_a_round_of_all_of_them_takes() -> None:
+    spent_s = iter([1.0, 1.4, 2.2])
+
+    async def act(exchange: Exchange, trunk: Noted) -> None:
+        crowd = Exchange(exchange.waits, 2, host_of, trunk, lambda: next(spent_s))
+        one, other = agent(crowd, 1, 2), agent(crowd, 2, 1)
+        allowed = [one.crowd_s]
+        for _ in range(2):
+            one.publish(FRAME)
+            other.publish(sync_topic(1) + b"a greeting is no round")
+            other.publish(FRAME)
+            allowed.append(one.crowd_s)
+        assert allowed == pytest.approx([0.0, 0.4, 0.5])
 
     on(act)

@@ -47,6 +47,7 @@ class VirtualLines:
 
     gather = None
     known_frames = None
+    crowd_s = 0.0
     slice_s = ZmqTransport.slice_s
 
     def __init__(self, peers: Iterable[int], publish: Callable[[bytes], None]) -> None:

@@ -215,6 +215,7 @@ class MemoryEnd:
 
     gather = None
     known_frames = None
+    crowd_s = 0.0
     slice_s = SLICE_S
 
     def __init__(self, own: int, wires: Wires, fiber: Callable[[], Fiber], clock: Callable[[], float]) -> None:

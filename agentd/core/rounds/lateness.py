@@ -48,6 +48,8 @@ class Lateness:
     def __init__(self) -> None:
         self.natural_s = 0.0
         """0: not known yet."""
+        self.least_s = 0.0
+        """What it is at least, by who knows what else keeps us: others that share a process with us."""
         self.looks = False
         """Whether arrivals are to be seen exactly in this round."""
         self.began_s = math.nan
@@ -118,6 +120,7 @@ class Lateness:
             self.natural_s = min(self.natural_s, natural_s)
         else:
             self.natural_s += _AVERAGE * (min(natural_s, _MOST_GROWTH * self.natural_s) - self.natural_s)
+        self.natural_s = max(self.natural_s, self.least_s)
 
     def left_s(self, neighbour: int) -> float:
         """What is left of a neighbour's budget."""

@@ -272,6 +272,10 @@ class Rounds(Course[Frame]):
         self._tell_at_s += seconds
         self._lateness.forgive(seconds)
 
+    def allow_for(self, seconds: float) -> None:
+        """So far apart neighbours may come in time, as others keep us and them: nobody is late for that."""
+        self._lateness.least_s = seconds
+
     def wait(self, now_s: float, timeout_s: float) -> bool:
         """From now on the round waits; whether it waits for everybody, as it nearly always does.
 

@@ -18,6 +18,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from agentd.shell.host.crowd import Crowd
 from agentd.shell.host.waits import Waits, wake
 from agentd.shell.sockets import QUEUE_FRAMES, SLICE_MS
 from agentd.shell.transport import FEW, LOOK_DISTURBED_S, TOGETHER_S, Line
@@ -132,6 +133,11 @@ class HostedTransport:
         self._waiting: asyncio.Future[None] | None = None
         self._ears, self._far = exchange.enter(self)
 
+    @property
+    def crowd_s(self) -> float:
+        """How far apart what comes in time may come, because agents of the process take turns."""
+        return self.exchange.crowd.round_s
+
     def open(self, peers: Mapping[int, str], longest: int) -> None:  # noqa: ARG002 - the rounds judge what is too long
         """Listen to these neighbours."""
         for peer, address in peers.items():
@@ -141,6 +147,7 @@ class HostedTransport:
     def publish(self, part: bytes) -> None:
         """Hand it to all who listen, or to the one whose topic it begins with."""
         if part.startswith(FRAME_TOPIC):
+            self.exchange.crowd.published()
             for line in self._ears.values():
                 line.hear(part)
             for host in self._far:
@@ -232,9 +239,20 @@ class HostedTransport:
 class Exchange:
     """Who listens to whom, as far as one of them is in this process."""
 
-    def __init__(self, waits: Waits, agents: int, host_of: Callable[[int], int | None], trunk: Trunk) -> None:
-        """`host_of` tells the host of an agent elsewhere; None: it is in this process, or nowhere."""
+    def __init__(
+        self,
+        waits: Waits,
+        agents: int,
+        host_of: Callable[[int], int | None],
+        trunk: Trunk,
+        spent_s: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """`host_of` tells the host of an agent elsewhere; None: it is in this process, or nowhere.
+
+        `spent_s` tells the processor time of the process, where agents are to make allowance for each other.
+        """
         self.waits = waits
+        self.crowd = Crowd(agents, spent_s)
         self.trunk = trunk
         self.slice_s = min(max(SLICE_MS / 1000, SLICE_PER_AGENT_S * agents), LONGEST_SLICE_S)
         self.host_of = host_of

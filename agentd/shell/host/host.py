@@ -13,6 +13,7 @@ import math
 import os
 import resource
 import signal
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -105,7 +106,7 @@ async def _run(pump: Pump, agents: Sequence[AgentSettings], place: HostPlace, te
     waits = Waits(asyncio.get_running_loop())
     try:
         trunk = ZmqTrunk(context, place.number, _door(context, place, log), place.others, log)
-        exchange = Exchange(waits, len(agents), place.host_of, trunk)
+        exchange = Exchange(waits, len(agents), place.host_of, trunk, time.process_time)
         trunk.exchange = exchange
         desk = Desk(context, agents[0].environment, waits, log, exchange.slice_s)
 
