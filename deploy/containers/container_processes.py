@@ -197,6 +197,8 @@ class ContainerProcesses:
             self._abandon()
         ids = [child.mark.id for name in names if (child := self.children.get(name)) is not None and child.is_up]
         if ids:
+            if number is signal.SIGTERM:  # who is paused hears it only when it goes on; the others refuse
+                self._docker.run(["unpause", *dict.fromkeys(ids)], check=False, timeout_s=containers.QUERY_S)
             command = ["kill", f"--signal={number.name}", *dict.fromkeys(ids)]
             self._docker.run(command, check=False, timeout_s=containers.QUERY_S)
 

@@ -100,6 +100,8 @@ def send(mark: ProcessMark, number: signal.Signals) -> bool:
             return False
         try:
             signal.pidfd_send_signal(descriptor, number)
+            if number is signal.SIGTERM:  # who is paused hears it only when it goes on
+                signal.pidfd_send_signal(descriptor, signal.SIGCONT)
         except (ProcessLookupError, PermissionError):
             return False
         return True

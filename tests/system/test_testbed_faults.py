@@ -100,6 +100,16 @@ def test_an_agent_that_is_paused_catches_up(place: Path) -> None:
     assert pulls_made(place) == [ROUNDS] * AGENTS
 
 
+def test_a_testbed_is_stopped_in_order_though_an_agent_is_paused(place: Path) -> None:
+    with start("up", *FLAGS, "--run-dir", str(place), "--json") as process:
+        until(lambda: trial_of(place, 0) > 5)
+        os.kill(pid_of(place, 4), signal.SIGSTOP)
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=240)
+    assert json.loads(out)["agents_lost"] == []
+    assert [event["event"] for event in events_of(place, 4)][-1] == "done"
+
+
 def test_an_environment_that_is_killed_and_started_again_counts_every_pull_once(place: Path) -> None:
     agents, rounds = 8, 800
     flags = ("--agents", str(agents), "--edge-probability", "0.5", "--rounds", str(rounds), *PATIENT)
